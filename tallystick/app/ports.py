@@ -1,0 +1,224 @@
+"""What the shell needs of the world, as protocols. `bootstrap` injects the real ones, tests inject their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from tallystick.core.identity import Prefix
+from tallystick.core.model import GitReference, Output
+
+
+class Clock(Protocol):
+    """Time, in the two ways the host needs it."""
+
+    def now(self) -> float:
+        """UTC seconds since 1970 by the wall clock."""
+        ...
+
+    def boot(self) -> float:
+        """Seconds on the boot-time clock: goes on while the machine sleeps, never steps back."""
+        ...
+
+    def boot_id(self) -> str:
+        """Names this boot of the machine; another value means every lease of before is over."""
+        ...
+
+
+class NewId(Protocol):
+    """Makes a new id: a prefix and a ULID that never sorts before an earlier one."""
+
+    def __call__(self, prefix: Prefix) -> str: ...
+
+
+# --- running things ---------------------------------------------------------------------------------------------
+
+
+class Sandbox(msgspec.Struct, frozen=True):
+    """What a child process may see and do. Paths are absolute; masks are applied before the binds."""
+
+    read_only: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    network: bool = False
+    required: bool = False
+    """Refuse to start rather than run without a sandbox."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One child process group to be run to its end."""
+
+    job_id: str
+    argv: tuple[str, ...]
+    directory: str
+    environment: dict[str, str]
+    stdin: bytes = b""
+    seconds: float = 600.0
+    output_bytes: int = 10 * 1024 * 1024
+    grace_seconds: float = 5.0
+    sandbox: Sandbox | None = None
+    """None: run without one, after a person's yes."""
+    label: str = ""
+    """What it is for (a task id), kept with the job so that a later host can tell."""
+
+
+class JobResult(msgspec.Struct, frozen=True):
+    """How a job ended. Times are UTC seconds. `stdout` and `stderr` are kept up to the limit of the job."""
+
+    job_id: str
+    exit_code: int | None
+    signal: int | None
+    started_at: float
+    ended_at: float
+    stdout: bytes
+    stderr: bytes
+    stdout_info: Output
+    stderr_info: Output
+    level: str
+    """`E3` with an operating-system sandbox, `none` without."""
+    timed_out: bool = False
+    canceled: bool = False
+    not_started: str = ""
+    """Why it could not be started; then everything else is empty."""
+
+
+class RunningJob(msgspec.Struct, frozen=True):
+    """A job of an earlier host that was found again."""
+
+    job_id: str
+    label: str
+    pid: int
+    started_at: float
+    finished: bool
+
+
+class Runner(Protocol):
+    """Runs child processes in groups of their own, with limits, in a sandbox where there is one."""
+
+    async def run(self, job: Job) -> JobResult:
+        """Run to the end. Cancelling the awaiting task does NOT end the job: use `end`."""
+        ...
+
+    async def adopt(self, job_id: str) -> JobResult:
+        """Wait for a job that an earlier host started, and collect its result."""
+        ...
+
+    def found(self) -> list[RunningJob]:
+        """The jobs of earlier hosts that still run or ended uncollected."""
+        ...
+
+    async def end(self, job_id: str) -> bool:
+        """End its whole process tree (request, grace, kill). True when no process of it is left."""
+        ...
+
+    def forget(self, job_id: str) -> None:
+        """Remove what was kept of a collected job."""
+        ...
+
+    def level(self) -> str:
+        """The sandbox level jobs get here: `E3` or `none`, found by really starting one."""
+        ...
+
+
+# --- git --------------------------------------------------------------------------------------------------------
+
+
+class Repository(msgspec.Struct, frozen=True):
+    """A git repository as found from a directory. All paths resolved."""
+
+    root: str
+    """Top level of the work tree that the directory is in."""
+    common_directory: str
+    """The git directory shared by all its work trees."""
+    main_root: str
+    """Top level of the main work tree (the same as `root` unless that is a linked one)."""
+    evidence: str
+    """Digest over root commits and object format: tells forks from strangers, is no identity."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One path that differs between two commits."""
+
+    path: str
+    status: str
+    """Git's letter: A M D R T."""
+    size: int
+    blank: bool
+    """The file is empty or white space only."""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """Uncommitted work as a commit in the host's mirror."""
+
+    commit: str
+    base: str
+    files: tuple[str, ...]
+
+
+class Line(msgspec.Struct, frozen=True):
+    """Where a line of a file comes from."""
+
+    commit: str
+    original_path: str
+    original_line: int
+    text: str
+    uncommitted: bool
+
+
+class Git(Protocol):
+    """Every git call of the host, hardened, in one place. `repository` is the host's id (`rep_…`) for its own bare
+    mirror; `root` is a path of the user's work tree. Nothing is ever written to the user's `.git`."""
+
+    async def find(self, directory: Path) -> Repository | None:
+        """The repository a directory is in, or None."""
+        ...
+
+    async def fetch(self, repository: str, root: Path, revision: str) -> str:
+        """Bring the commit that `revision` names in `root` into the mirror; its full id. Refused if it does not resolve."""
+        ...
+
+    async def refer(self, repository: str, commit: str, path: str, lines: tuple[int, int] | None) -> GitReference:
+        """A reference to a path (or "" for the whole tree) at a commit in the mirror."""
+        ...
+
+    async def read(self, reference: GitReference) -> bytes:
+        """The bytes, read once, whose digest matches. Refused otherwise."""
+        ...
+
+    async def snapshot(self, repository: str, root: Path) -> Snapshot:
+        """Uncommitted work of a work tree, untracked files included, as a commit in the mirror."""
+        ...
+
+    async def has(self, repository: str, commit: str) -> bool:
+        """Whether the mirror holds the commit."""
+        ...
+
+    async def changes(self, repository: str, base: str, commit: str) -> list[Change]:
+        """What differs from `base` to `commit`."""
+        ...
+
+    async def is_ancestor(self, repository: str, ancestor: str, commit: str) -> bool:
+        """Whether `commit` descends from `ancestor` (or is it)."""
+        ...
+
+    async def check_out(self, repository: str, commit: str, target: Path, protect: tuple[str, ...] = (), base: str = "") -> None:
+        """A clean work tree of `commit` at `target` (a plain directory with a `.git` of its own that names the mirror);
+        paths under `protect` are taken from `base` instead. No filter or hook of the repository runs."""
+        ...
+
+    async def remove(self, target: Path) -> None:
+        """Remove a work tree made by `check_out`."""
+        ...
+
+    async def trace_line(self, root: Path, path: str, line: int) -> Line:
+        """Where a line of a file in a work tree comes from (blame)."""
+        ...
+
+    async def log_between(self, repository: str, base: str, commit: str) -> list[str]:
+        """The commits reachable from `commit` and not from `base`, oldest first."""
+        ...
+
+    async def version(self) -> str:
+        """The version of git."""
+        ...

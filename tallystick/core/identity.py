@@ -1,0 +1,120 @@
+"""Who and what: ids (a type prefix and a ULID), aliases, and the one who acts.
+
+May live here: the shape of ids and names. Chance and time come in as arguments.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from tallystick.core.errors import invalid
+
+_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_ALIAS = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+RESERVED_ALIASES: Final = frozenset({"all", "coordinator", "human", "me", "host", "system"})
+
+
+class Prefix(StrEnum):
+    """The type of thing an id names."""
+
+    PERSON = "per"
+    AGENT = "agt"
+    TASK = "tsk"
+    DELIVERY = "dlv"
+    SESSION = "ses"
+    TRACE = "trc"
+    MESSAGE = "msg"
+    PERMISSION = "prm"
+    WORKSPACE = "wsp"
+    ARTIFACT = "art"
+    CONTEXT = "ctx"
+    CHECK = "chk"
+    REPOSITORY = "rep"
+    INTENT = "int"
+
+
+HOST_ID: Final = "host"
+"""The actor id of the host itself."""
+
+CAPABILITY_PREFIX: Final = "cap:"
+"""A party that is a capability still to be routed is written `cap:Name`."""
+
+
+def make_id(prefix: Prefix, milliseconds: int, chance: bytes) -> str:
+    """An id from a UTC time in milliseconds since 1970 and ten bytes of chance."""
+    number = (milliseconds & ((1 << 48) - 1)) << 80 | int.from_bytes(chance[:10], "big")
+    return f"{prefix.value}_" + "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def is_id(text: str, prefix: Prefix | None = None) -> bool:
+    """Whether `text` is a whole id, of that type if one is given."""
+    kind, _, rest = text.partition("_")
+    if prefix is not None and kind != prefix.value:
+        return False
+    return kind in Prefix._value2member_map_ and _ULID.fullmatch(rest) is not None
+
+
+def id_milliseconds(identifier: str) -> int:
+    """The UTC time in milliseconds that an id was made at."""
+    number = 0
+    for letter in identifier.partition("_")[2][:10]:
+        number = number << 5 | _CROCKFORD.index(letter)
+    return number
+
+
+def short(identifier: str) -> str:
+    """The form shown to people: the prefix and the last six characters."""
+    prefix, mark, rest = identifier.partition("_")
+    return f"{prefix}_{rest[-6:].lower()}" if mark and len(rest) > 6 else identifier
+
+
+def check_alias(alias: str) -> str:
+    """The alias itself, or a refusal that states the rule (ASCII only, so no look-alikes)."""
+    folded = unicodedata.normalize("NFKC", alias).casefold()
+    if alias != folded or _ALIAS.fullmatch(alias) is None:
+        raise invalid(
+            f"{alias!r} is not a valid name.",
+            "Use 1 to 63 characters from a-z, 0-9 and '-', starting with a letter or digit.",
+        )
+    if alias in RESERVED_ALIASES:
+        raise invalid(f"{alias!r} is reserved.", "Choose another name.")
+    return alias
+
+
+class ActorKind(StrEnum):
+    """What kind of party acts."""
+
+    PERSON = "person"
+    AGENT = "agent"
+    HOST = "host"
+
+
+class Assertion(StrEnum):
+    """How the host knows who the actor is, from weakest to strongest."""
+
+    ASSERTED = "asserted"  # said so on the shared control socket (E1)
+    TERMINAL = "terminal"  # a person at a terminal of the host's user
+    LISTENER = "listener"  # the session's own socket: the listener is the identity
+    HOST = "host"  # the host itself
+
+
+class Actor(msgspec.Struct, frozen=True):
+    """Who acts (the `actor` of RFC 8693); the subject represented is recorded beside it."""
+
+    id: str
+    kind: ActorKind
+    session: str = ""
+    door: str = "api"
+    assertion: Assertion = Assertion.ASSERTED
+    uid: int | None = None
+
+
+HOST: Final = Actor(id=HOST_ID, kind=ActorKind.HOST, door="host", assertion=Assertion.HOST)
+"""The host acting by a rule of its own."""

@@ -1,0 +1,1 @@
+"""Where the log and its views live. Implementations of one interface, checked by one contract suite."""
