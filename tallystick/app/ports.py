@@ -175,7 +175,9 @@ class Git(Protocol):
         ...
 
     async def fetch(self, repository: str, root: Path, revision: str) -> str:
-        """Bring the commit that `revision` names in `root` into the mirror; its full id. Refused if it does not resolve."""
+        """Bring the commit that `revision` names in `root` into the mirror; its full id.
+
+        Refused if it does not resolve."""
         ...
 
     async def refer(self, repository: str, commit: str, path: str, lines: tuple[int, int] | None) -> GitReference:
@@ -202,7 +204,9 @@ class Git(Protocol):
         """Whether `commit` descends from `ancestor` (or is it)."""
         ...
 
-    async def check_out(self, repository: str, commit: str, target: Path, protect: tuple[str, ...] = (), base: str = "") -> None:
+    async def check_out(
+        self, repository: str, commit: str, target: Path, protect: tuple[str, ...] = (), base: str = ""
+    ) -> None:
         """A clean work tree of `commit` at `target` (a plain directory with a `.git` of its own that names the mirror);
         paths under `protect` are taken from `base` instead. No filter or hook of the repository runs."""
         ...
