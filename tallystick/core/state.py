@@ -22,6 +22,7 @@ from tallystick.core.model import (
     Reference,
     TaskState,
     Value,
+    place,
 )
 
 
@@ -169,11 +170,6 @@ class Task(Value, frozen=True):
     def place(self) -> str:
         """State and reason as one word, as in the tables: `input_required/question`."""
         return place(self.state, self.reason)
-
-
-def place(state: TaskState, reason: Reason) -> str:
-    """State and reason as one word; a state without a reason ends in nothing: `working`."""
-    return f"{state.value}/{reason.value}" if reason.value else state.value
 
 
 class Work(msgspec.Struct, frozen=True):
