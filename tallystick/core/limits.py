@@ -42,9 +42,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     push_queue: Annotated[
         int, Meaning(ge=1, description="open deliveries of one sender to one recipient that is pushed to")
     ] = 100
-    rounds: Annotated[
-        int, Meaning(ge=1, description="messages of a task without artifact, check or human input")
-    ] = 6
+    rounds: Annotated[int, Meaning(ge=1, description="messages of a task without artifact, check or human input")] = 6
     depth: Annotated[int, Meaning(ge=0, description="how deep tasks may delegate")] = 3
     open_children: Annotated[int, Meaning(ge=1, description="open children of one task")] = 4
     question_reminder_seconds: Annotated[
@@ -54,11 +52,11 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     wait_seconds: Annotated[float, Meaning(gt=0, description="the longest single wait of a client call")] = 45.0
     hook_seconds: Annotated[float, Meaning(gt=0, description="the longest a hook may take")] = 2.0
     check_seconds: Annotated[float, Meaning(gt=0, description="a check's time limit")] = 10 * 60.0
-    check_output_bytes: Annotated[int, Meaning(ge=1024, description="kept of each stream of a check")] = 10 * 1024 * 1024
+    check_output_bytes: Annotated[int, Meaning(ge=1024, description="kept of a check's streams")] = 10 * 1024 * 1024
     command_seconds: Annotated[float, Meaning(gt=0, description="a command agent's time limit")] = 30 * 60.0
-    command_output_bytes: Annotated[
-        int, Meaning(ge=1024, description="kept of each stream of a command agent")
-    ] = 10 * 1024 * 1024
+    command_output_bytes: Annotated[int, Meaning(ge=1024, description="kept of each stream of a command agent")] = (
+        10 * 1024 * 1024
+    )
     diagnostics_files: Annotated[int, Meaning(ge=1, description="rotated files of diagnostics")] = 5
-    diagnostics_bytes: Annotated[int, Meaning(ge=1024, description="size of one file of diagnostics")] = 10 * 1024 * 1024
-    clock_skew_seconds: Annotated[float, Meaning(gt=0, description="skew of the wall clock that doctor warns of")] = 60.0
+    diagnostics_bytes: Annotated[int, Meaning(ge=1024, description="size of one such file")] = 10 * 1024 * 1024
+    clock_skew_seconds: Annotated[float, Meaning(gt=0, description="clock skew that doctor warns of")] = 60.0

@@ -156,6 +156,9 @@ class Task(Value, frozen=True):
     released: tuple[str, str] = ("", "")
     """(session, digest of the reason) of the last release."""
     permissions: tuple[Permission, ...] = ()
+    resume_state: TaskState | None = None
+    """Where a permission or a freeze interrupted it."""
+    resume_reason: Reason = Reason.NONE
     mode: str = ""
     settled: bool = False
     closed_at: float = 0.0

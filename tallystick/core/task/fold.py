@@ -60,14 +60,14 @@ def _human(r: ev.Recorded) -> bool:
     return r.actor.kind is ActorKind.PERSON
 
 
+_ASKED = (
+    "state reason turn requester subject assignee expects done_when reviewer deadline_at digest parent retry_of depth "
+    "on_failure compensates inputs repository base_commit budget provider promise level rule wake"
+).split()
+
+
 def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
-    kept = {
-        name: getattr(e, name)
-        for name in (
-            "state reason turn requester subject assignee expects done_when reviewer deadline_at digest parent retry_of "
-            "depth on_failure compensates inputs repository base_commit budget provider promise level rule wake"
-        ).split()
-    }
+    kept = {name: getattr(e, name) for name in _ASKED}
     return Task(
         task_id=r.stream,
         workspace=r.workspace,
@@ -156,7 +156,14 @@ def _changes(_t: Task, _r: ev.Recorded, _e: ev.ChangesRequested) -> dict[str, An
 
 def _permission(t: Task, r: ev.Recorded, e: ev.PermissionRequested) -> dict[str, Any]:
     asked = Permission(e.permission_id, e.action, e.digest, r.at)
-    return {"permissions": (*t.permissions, asked), "lease_until": 0.0}
+    return {**_interrupted(t, S.AUTH_REQUIRED), "permissions": (*t.permissions, asked)}
+
+
+def _interrupted(t: Task, into: S) -> dict[str, Any]:
+    """Remember where it was; being interrupted twice keeps the first place."""
+    if t.state is into:
+        return {"lease_until": 0.0}
+    return {"resume_state": t.state, "resume_reason": t.reason, "lease_until": 0.0}
 
 
 def _decided(t: Task, _r: ev.Recorded, e: ev.PermissionDecided) -> dict[str, Any]:
@@ -222,8 +229,8 @@ def _restarted(t: Task, _r: ev.Recorded, e: ev.TaskRestarted) -> dict[str, Any]:
     return {**_no_holder(), "attempt": t.attempt + 1}
 
 
-def _frozen(_t: Task, _r: ev.Recorded, _e: ev.TaskFrozen) -> dict[str, Any]:
-    return {"lease_until": 0.0}
+def _frozen(t: Task, _r: ev.Recorded, _e: ev.TaskFrozen) -> dict[str, Any]:
+    return _interrupted(t, S.INPUT_REQUIRED)
 
 
 def _corrected(t: Task, _r: ev.Recorded, e: ev.TaskCorrected) -> dict[str, Any]:

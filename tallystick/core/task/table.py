@@ -16,7 +16,6 @@ from tallystick.core.model import TaskState as S
 from tallystick.core.model import place
 
 
-
 class Role(StrEnum):
     """What somebody is to a task."""
 
@@ -141,7 +140,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         cmd.HandInResult,
         (Role.HOLDER, Role.LAST_HOLDER),
         _ACTIVE | _places("submitted/rework"),
-        _places("working/checking", "input_required/review", "completed/unreviewed"),
+        _places("working/checking", "input_required/review", "completed/unreviewed") | ENDED_BADLY,
         "holder; every reference resolves and its digest matches",
         fenced=True,
     ),
@@ -169,9 +168,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         _places("submitted/rework"),
         "reviewer",
     ),
-    Transition(
-        "refuse", cmd.RefuseResult, (Role.REVIEWER,), _places("input_required/review"), ENDED_BADLY, "reviewer"
-    ),
+    Transition("refuse", cmd.RefuseResult, (Role.REVIEWER,), _places("input_required/review"), ENDED_BADLY, "reviewer"),
     Transition(
         "decline",
         cmd.DeclineTask,
@@ -218,9 +215,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         cmd.DecidePermission,
         (Role.PERSON, Role.HOST),
         _places("auth_required/permission"),
-        _places(
-            "submitted/new", "submitted/rework", "working", "auth_required/permission", "input_required/review"
-        ),
+        _places("submitted/new", "submitted/rework", "working", "auth_required/permission", "input_required/review"),
         "person; the host only as the time-out's no",
     ),
     Transition(
@@ -239,9 +234,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         _places("canceled"),
         "host: nothing of it runs any more",
     ),
-    Transition(
-        "finish cascade", cmd.FinishCascade, (Role.HOST,), OPEN | FINAL, SAME, "host: the children were told"
-    ),
+    Transition("finish cascade", cmd.FinishCascade, (Role.HOST,), OPEN | FINAL, SAME, "host: the children were told"),
     Transition(
         "reassign",
         cmd.ReassignTask,
@@ -268,9 +261,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         _places("submitted/new", "canceled"),
         "host: the lease is over",
     ),
-    Transition(
-        "recover", cmd.RecoverLease, (Role.HOST,), _places("working", "input_required/question"), SAME, "host"
-    ),
+    Transition("recover", cmd.RecoverLease, (Role.HOST,), _places("working", "input_required/question"), SAME, "host"),
     Transition(
         "doubt",
         cmd.DoubtTask,
@@ -312,14 +303,10 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         "host: rounds guard",
     ),
     Transition("correct", cmd.CorrectTask, (Role.PERSON,), OPEN | FINAL, OPEN | FINAL, "person"),
-    Transition(
-        "settle", cmd.SettleTrace, (Role.REQUESTER, Role.PERSON, Role.HOST), FINAL, SAME, "person or requester"
-    ),
+    Transition("settle", cmd.SettleTrace, (Role.REQUESTER, Role.PERSON, Role.HOST), FINAL, SAME, "person or requester"),
     Transition("move turn", cmd.MoveTurn, (Role.HOST,), OPEN, SAME, "host"),
     Transition("pause or resume", cmd.SetTaskMode, (Role.PERSON, Role.REQUESTER), OPEN, SAME, "person"),
-    Transition(
-        "record", cmd.RecordDelivery, (Role.ASSIGNEE, Role.HOLDER, Role.HOST), OPEN | FINAL, SAME, "connection"
-    ),
+    Transition("record", cmd.RecordDelivery, (Role.ASSIGNEE, Role.HOLDER, Role.HOST), OPEN | FINAL, SAME, "connection"),
     Transition(
         "lease delivery",
         cmd.LeaseDelivery,
@@ -341,7 +328,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         cmd.ReturnDelivery,
         (Role.HOST,),
         _places("submitted/new", "submitted/rework"),
-        SAME,
+        SAME | _places("failed/offline", "failed/exhausted", "submitted/compensating"),
         "connection: it never began",
     ),
     Transition("doubt delivery", cmd.DoubtDelivery, (Role.HOST,), OPEN, SAME, "host"),
