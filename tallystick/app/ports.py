@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from tallystick.core.directory import Agent
+from tallystick.core.events import Text
 from tallystick.core.identity import Prefix
-from tallystick.core.model import GitReference, Output
+from tallystick.core.model import Artifact, CheckRun, GitReference, Output
+from tallystick.core.state import Work
 
 
 class Clock(Protocol):
@@ -225,4 +229,71 @@ class Git(Protocol):
 
     async def version(self) -> str:
         """The version of git."""
+        ...
+
+
+# --- bodies and effects -----------------------------------------------------------------------------------------
+
+
+class Blobs(Protocol):
+    """Content-addressed bytes: outputs of checks, artifacts, large bodies."""
+
+    def put(self, data: bytes) -> str:
+        """Keep the bytes durably; their sha256."""
+        ...
+
+    def get(self, sha256: str) -> bytes:
+        """The bytes, verified on read. Raises `Refused` where they are absent, erased or damaged."""
+        ...
+
+    def has(self, sha256: str) -> bool:
+        """Whether they are here."""
+        ...
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """What a transport is given to hand over: everything the recipient may see."""
+
+    delivery_id: str
+    task_id: str
+    intent_id: str
+    """Passed outward as idempotency key."""
+    session: str
+    fence: int
+    agent: Agent
+    work: Work
+    text: Text
+    """The words of the assignment."""
+    note: str = ""
+    """Changes that were asked for, or an answer, when this is not the first time."""
+    adopted: bool = False
+    """An earlier host dispatched it; take it back rather than begin again."""
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """How a push ended."""
+
+    outcome: str
+    """`submitted`, `failed`, `returned` (it never began), `unverified` (begun, and lost sight of), `ended` (by us)."""
+    detail: str = ""
+    text: str = ""
+    commit: str = ""
+    run: CheckRun | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+class Transport(Protocol):
+    """An outward door for one kind of connection."""
+
+    async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:
+        """Hand it over and stay until it ended. `began(witness, evidence)` is called once the recipient has it."""
+        ...
+
+    async def end(self, delivery_id: str) -> bool:
+        """End it. True when nothing of it runs any more."""
+        ...
+
+    def found(self) -> list[str]:
+        """Deliveries dispatched by an earlier host that still run or ended uncollected."""
         ...
