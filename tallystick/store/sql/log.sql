@@ -10,7 +10,10 @@ SELECT name FROM names WHERE id = ?;
 SELECT id FROM names WHERE name = ?;
 
 -- name: name_insert
-INSERT INTO names (name) VALUES (?) RETURNING id;
+INSERT INTO names VALUES (?, ?);
+
+-- name: name_last
+SELECT max(id) FROM names;
 
 -- name: stream_version
 SELECT max(

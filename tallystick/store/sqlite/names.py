@@ -11,7 +11,7 @@ from tallystick.store.schema import named_statements
 SQL: Final = named_statements("log.sql")
 """The statements of the log by name."""
 
-_KEPT: Final = 50_000
+_KEPT: Final = 100_000
 
 
 class Names:
@@ -21,6 +21,8 @@ class Names:
         self._connection = connection
         self._numbers: dict[str, int] = {}
         self._texts: dict[int, str] = {}
+        self._given: list[tuple[int, str]] = []
+        self._last = 0
 
     def text(self, number: int) -> str:
         """The text of a number."""
@@ -32,31 +34,42 @@ class Names:
         number = self._numbers.get(text)
         if number is None:
             row = self._connection.execute(SQL["name_find"], (text,)).fetchall()
-            number = self._remember(text, row[0][0]) if row else 0
+            number = row[0][0] if row else 0
+            if number:
+                self._remember(text, number)
         return number
 
     def give(self, text: str) -> int:
-        """The number of a text, which gets one if it has none. Only inside a transaction."""
+        """The number of a text, which gets one if it has none; `write` has to follow in the same transaction."""
         number = self._numbers.get(text) or self.find(text)
         if not number:
-            row = self._connection.execute(SQL["name_insert"], (text,)).fetchall()
-            number = self._remember(text, row[0][0])
+            number = self._last = self._last + 1
+            self._given.append((number, text))
+            self._remember(text, number)
         return number
 
+    def write(self) -> None:
+        """Write down the numbers that were given."""
+        given, self._given = self._given, []
+        if given:
+            self._connection.executemany(SQL["name_insert"], given)
+
     def forget(self) -> None:
-        """Drop the cache: a transaction was rolled back, or somebody else wrote."""
+        """Drop everything that is remembered: a transaction was rolled back, or somebody else wrote."""
         self._numbers.clear()
         self._texts.clear()
+        self._given.clear()
+        self._last = self._connection.execute(SQL["name_last"]).fetchall()[0][0]
 
     def _read_text(self, number: int) -> str:
         rows = self._connection.execute(SQL["name_of"], (number,)).fetchall()
-        text = rows[0][0] if rows else ""  # a number without a text is damage: the scan finds it by the hash
+        text = str(rows[0][0]) if rows else ""  # a number without a text is damage: the scan finds it by the hash
         self._remember(text, number)
-        return str(text)
+        return text
 
-    def _remember(self, text: str, number: int) -> int:
+    def _remember(self, text: str, number: int) -> None:
         if len(self._texts) >= _KEPT:
-            self.forget()
+            self._numbers.clear()
+            self._texts.clear()
         self._numbers[text] = number
         self._texts[number] = text
-        return number

@@ -248,6 +248,7 @@ class Writer:
         events: list[EventRow] = []
         for call in calls:
             call.result = [self._record(prepared, events) for prepared in call.prepared]
+        self.log.names.write()
         self.connection.executemany(SQL["event_insert"], events)
         self.views.write(row for call in calls for prepared in call.prepared for row in prepared.entry.rows)
 
