@@ -39,6 +39,7 @@ class About(msgspec.Struct, frozen=True):
     level: str
     boot_id: str
     asked_at: float
+    grace_seconds: float
 
 
 class Kept(msgspec.Struct, frozen=True):

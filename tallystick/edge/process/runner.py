@@ -43,7 +43,6 @@ class ProcessRunner:
         self._running: dict[str, asyncio.Task[JobResult]] = {}
         self._launched: dict[str, asyncio.Event] = {}
         self._own: set[str] = set()
-        self._grace: dict[str, float] = {}
         try:
             self._jobs.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -57,11 +56,12 @@ class ProcessRunner:
         """Run to the end. Cancelling the awaiting task does not end the job: use `end`.
 
         What cannot be started is told in `not_started`. Refused: invalid (no command, a relative directory, a
-        limit that is not positive), conflict (the id was used), unavailable (not written down, or its keeper was killed)."""
+        limit that is not positive), conflict (the id was used), unavailable (the disk; or its keeper was killed)."""
         _check(job)
         folder = Folder(self._jobs, job.job_id)
         if job.job_id in self._running:
             raise conflict(f"Job {job.job_id} is running.", "Adopt it instead of running it again.")
+        self._launched[job.job_id] = asyncio.Event()
         return await self._shared(job.job_id, self._start(folder, job))
 
     async def adopt(self, job_id: str) -> JobResult:
@@ -90,13 +90,10 @@ class ProcessRunner:
             task.exception()  # whoever waits gets it; that nobody does any more is no fault
 
     async def _start(self, folder: Folder, job: Job) -> JobResult:
-        launched = self._launched[job.job_id] = asyncio.Event()
-        self._grace[job.job_id] = job.grace_seconds
         try:
             process = await asyncio.to_thread(self._launch, folder, job)
         finally:
-            launched.set()
-            del self._launched[job.job_id]
+            self._launched.pop(job.job_id).set()
         if isinstance(process, JobResult):
             return process
         try:
@@ -118,7 +115,8 @@ class ProcessRunner:
                 program_filter = filter_for(
                     platform.machine(), network=job.sandbox.network, metadata=bool(job.sandbox.writable)
                 )
-        folder.fill(job, About(job.label, level, self._clock.boot_id(), self._clock.now()), words, program_filter)
+        about = About(job.label, level, self._clock.boot_id(), self._clock.now(), job.grace_seconds)
+        folder.fill(job, about, words, program_filter)
         return folder.launch()
 
     async def _collect(self, folder: Folder) -> JobResult:
@@ -180,7 +178,8 @@ class ProcessRunner:
         launched = self._launched.get(job_id)
         if launched:
             await launched.wait()
-        patience = self._grace.get(job_id, Job.grace_seconds) + MARGIN_SECONDS
+        about = folder.about()
+        patience = (about.grace_seconds if about else 0.0) + MARGIN_SECONDS
         if not await self._ask(folder, patience) or not await self._until_gone(folder, patience):
             return False
         kept = folder.kept()
@@ -207,7 +206,6 @@ class ProcessRunner:
         if folder.path.exists():
             folder.remove()
         self._own.discard(job_id)
-        self._grace.pop(job_id, None)
 
     # --- what this machine has --------------------------------------------------------------------------------------
 
