@@ -9,7 +9,7 @@ from typing import Final
 
 _HOPS: Final = 16
 """Longest chain of links, environments and interpreters that is followed."""
-_SHARED: Final = frozenset({"/", "/bin", "/sbin", "/lib", "/lib64", "/usr", "/etc", "/opt", "/usr/local"})
+_SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt")
 """Visible in every sandbox."""
 
 
@@ -45,7 +45,9 @@ def _walls(home: str) -> frozenset[str]:
 
 
 def _allowed(path: str, walls: frozenset[str]) -> bool:
-    return path not in walls and path not in _SHARED and os.path.realpath(path) not in walls
+    resolved = os.path.realpath(path)
+    shown = any(resolved == system or resolved.startswith(system + "/") for system in _SYSTEM)
+    return not shown and path not in walls and resolved not in walls
 
 
 def _command(command: Path, search_path: str, walls: frozenset[str]) -> set[str]:
