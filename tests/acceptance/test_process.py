@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import json
 import os
@@ -329,6 +330,19 @@ async def test_to_cancel_the_waiting_does_not_end_the_job(runner: ProcessRunner,
     assert (result.exit_code, result.canceled) == (9, False)
 
 
+async def test_who_stops_waiting_does_not_disturb_who_goes_on_waiting(runner: ProcessRunner, tmp_path: Path) -> None:
+    script = "echo >ready; until [ -e go ]; do /bin/sleep 0.05; done"
+    first = asyncio.create_task(runner.run(shell(script, tmp_path)))
+    await until((tmp_path / "ready").exists)
+    second = asyncio.create_task(runner.adopt("job"))
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    (tmp_path / "go").touch()
+    assert (await bounded(second)).exit_code == 0
+
+
 async def test_two_who_wait_get_the_same_result(runner: ProcessRunner, tmp_path: Path) -> None:
     first = asyncio.create_task(runner.run(shell("echo once", tmp_path)))
     await asyncio.sleep(0)
@@ -364,7 +378,7 @@ async def dead_host(tmp_path: Path, script: str, seconds: float = 600.0) -> None
     """A host in another process, killed with -9 once the job has made the file `ready`."""
     argv = [sys.executable, "-c", HOST, str(tmp_path / "home"), script, str(tmp_path), str(seconds)]
     host = subprocess.Popen(  # noqa: ASYNC220
-        argv, env={"PYTHONPATH": str(SOURCE)}, start_new_session=True
+        argv, env={"PYTHONPATH": os.pathsep.join([str(SOURCE), *sys.path])}, start_new_session=True
     )
     await until((tmp_path / "ready").exists)
     os.killpg(host.pid, signal.SIGKILL)
@@ -425,6 +439,14 @@ async def test_a_host_that_died_before_the_command_began_leaves_a_job_that_never
     assert runner.found() == []
 
 
+async def test_without_host_and_keeper_the_command_does_not_go_on(runner: ProcessRunner, tmp_path: Path) -> None:
+    await dead_host(tmp_path, "echo >ready; exec /bin/sleep 1000")
+    await until(lambda: kept_main(tmp_path) != 0)
+    kept = json.loads((tmp_path / "home" / "jobs" / "job" / "keeper.json").read_text())
+    os.kill(kept["pid"], signal.SIGKILL)
+    await until(lambda: not lives(kept["main"]))
+
+
 async def test_a_killed_keeper_takes_the_command_along_and_nobody_claims_a_result(
     runner: ProcessRunner, tmp_path: Path
 ) -> None:
@@ -464,6 +486,22 @@ async def test_a_recycled_pid_is_not_killed(runner: ProcessRunner, tmp_path: Pat
         assert await runner.end("job") is True
         with pytest.raises(Refused):
             await runner.adopt("job")
+        assert lives(other.pid)
+    finally:
+        other.kill()
+        other.wait()
+
+
+async def test_a_recycled_pid_of_a_keeper_gets_no_signal(
+    runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tallystick.edge.process.runner.MARGIN_SECONDS", 0.2)
+    other = bystander()
+    try:
+        pretend(tmp_path, pid=other.pid, start="1")
+        with (tmp_path / "home" / "jobs" / "job" / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            assert await runner.end("job") is False, "somebody keeps it, and nobody could be told to end it"
         assert lives(other.pid)
     finally:
         other.kill()
@@ -518,6 +556,26 @@ async def test_forget_refuses_what_runs_and_removes_the_rest(runner: ProcessRunn
     runner.forget("job")
     runner.forget("job")
     assert list((tmp_path / "home" / "jobs").iterdir()) == []
+
+
+async def test_a_job_that_could_not_be_written_down_leaves_its_id_free(
+    runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(sys, "executable", "/no/such/python")
+        with pytest.raises(Refused) as refused:
+            await runner.run(shell("true", tmp_path))
+    assert refused.value.code == ErrorCode.UNAVAILABLE
+    assert (await runner.run(shell("exit 6", tmp_path))).exit_code == 6
+
+
+async def test_what_a_job_left_is_removed_however_deep_and_locked_it_is(runner: ProcessRunner, tmp_path: Path) -> None:
+    await runner.run(shell("true", tmp_path))
+    inner = tmp_path / "home" / "jobs" / "job" / "tmp"
+    script = "i=0; while [ $i -lt 1500 ]; do mkdir d && cd -P d || exit; i=$((i+1)); done; chmod 0 ."
+    subprocess.run(["/bin/sh", "-c", script], cwd=inner, check=True, capture_output=True)  # noqa: ASYNC221
+    runner.forget("job")
+    assert not inner.exists()
 
 
 async def test_without_a_sandbox_on_the_machine_the_caller_decides(

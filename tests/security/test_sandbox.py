@@ -256,6 +256,12 @@ async def test_a_worktree_can_be_written_and_its_modes_changed(world: World) -> 
     assert (world.repository / "new").stat().st_mode & 0o777 == 0o700
 
 
+async def test_modes_are_changed_only_by_jobs_that_may_write(world: World) -> None:
+    code = "os.chmod(os.environ['TMPDIR'], 0o700)"
+    assert await world.probe(code, world.reading()) == "PermissionError"
+    assert await world.probe(code, world.writing()) == "yes"
+
+
 async def test_what_is_read_only_inside_a_worktree_stays_so(world: World) -> None:
     hooks = str(world.repository / ".git" / "hooks")
     sandbox = Sandbox(read_only=(hooks, *PYTHON), writable=(str(world.repository),), required=True)
@@ -347,7 +353,7 @@ def judged(program: bytes, audit: int, number: int, argument: int = 0) -> int:
             position += true if accumulator >= value else false
         else:
             assert code == 0x06
-            return value
+            return int(value)
 
 
 ALLOW, KILL, EPERM, EACCES = 0x7FFF0000, 0x80000000, 0x00050001, 0x0005000D

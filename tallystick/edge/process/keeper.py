@@ -90,18 +90,18 @@ def descendants(root: int) -> list[Process]:
     return below
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write it whole or not at all, and make it last."""
+def write_json(path: Path, value: dict[str, Any], *, lasting: bool = False) -> None:
+    """Write it whole or not at all; `lasting` also through a power cut."""
     new = path.with_suffix(".new")
     with new.open("w", encoding="utf-8") as file:
         json.dump(value, file)
         file.flush()
-        os.fsync(file.fileno())
+        if lasting:
+            os.fsync(file.fileno())
     new.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
+    if lasting:
+        directory = os.open(path.parent, os.O_RDONLY)
         os.fsync(directory)
-    finally:
         os.close(directory)
 
 
@@ -370,8 +370,6 @@ class Keeper:
         below = descendants(os.getpid())
         inner = [process for process in below if not (self._sandboxed and process.pid == self._main)]
         groups = {process.group for process in inner or below}
-        if number == signal.SIGTERM and self._sandboxed:
-            groups.discard(self._main)
         if not LINUX:
             groups.add(self._main)
         for group in groups - {0, 1, os.getpgid(0)}:
@@ -396,6 +394,7 @@ class Keeper:
                 "canceled": self._canceled,
                 "not_started": not_started,
             },
+            lasting=True,
         )
 
     def _judge(self, result: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tallystick.app.ports import Clock, Job, JobResult, RunningJob
-from tallystick.core.errors import conflict, invalid, unavailable
+from tallystick.core.errors import Refused, conflict, invalid, unavailable
 from tallystick.edge.process import keeper
 from tallystick.edge.process.folder import About, Folder, Kept, is_job_id, missing, nothing
 from tallystick.edge.process.sandbox import Trial, command_line, try_out
@@ -116,8 +116,12 @@ class ProcessRunner:
                     platform.machine(), network=job.sandbox.network, metadata=bool(job.sandbox.writable)
                 )
         about = About(job.label, level, self._clock.boot_id(), self._clock.now(), job.grace_seconds)
-        folder.fill(job, about, words, program_filter)
-        return folder.launch()
+        try:
+            folder.fill(job, about, words, program_filter)
+            return folder.launch()
+        except Refused:
+            folder.remove()  # nothing was started, so the id is free again
+            raise
 
     async def _collect(self, folder: Folder) -> JobResult:
         await self._until_gone(folder)
