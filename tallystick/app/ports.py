@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -134,7 +135,8 @@ class Repository(msgspec.Struct, frozen=True):
     main_root: str
     """Top level of the main work tree (the same as `root` unless that is a linked one)."""
     evidence: str
-    """Digest over root commits and object format: tells forks from strangers, is no identity."""
+    """Digest over root commits and object format: tells forks from strangers, is no identity. "" if it cannot be told
+    (no commits yet, shallow)."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -154,6 +156,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     commit: str
     base: str
     files: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    """What is there and cannot be part of it: pipes, devices, nested repositories, unreadable or very large files."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -217,6 +221,10 @@ class Git(Protocol):
 
     async def log_between(self, repository: str, base: str, commit: str) -> list[str]:
         """The commits reachable from `commit` and not from `base`, oldest first."""
+        ...
+
+    async def trailers(self, repository: str, commits: Iterable[str]) -> dict[str, str]:
+        """The task id that each commit claims in a `Tally-Task:` trailer of its message; commits without are left out."""
         ...
 
     async def version(self) -> str:
