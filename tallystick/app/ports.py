@@ -179,7 +179,8 @@ class Git(Protocol):
         ...
 
     async def fetch(self, repository: str, root: Path, revision: str) -> str:
-        """Bring the commit that `revision` names in `root` into the mirror; its full id. Refused if it does not resolve."""
+        """Bring the commit that `revision` names in `root` into the mirror; its full id. Refused if it cannot be
+        resolved."""
         ...
 
     async def refer(self, repository: str, commit: str, path: str, lines: tuple[int, int] | None) -> GitReference:
@@ -206,7 +207,9 @@ class Git(Protocol):
         """Whether `commit` descends from `ancestor` (or is it)."""
         ...
 
-    async def check_out(self, repository: str, commit: str, target: Path, protect: tuple[str, ...] = (), base: str = "") -> None:
+    async def check_out(
+        self, repository: str, commit: str, target: Path, protect: tuple[str, ...] = (), base: str = ""
+    ) -> None:
         """A clean work tree of `commit` at `target` (a plain directory with a `.git` of its own that names the mirror);
         paths under `protect` are taken from `base` instead. No filter or hook of the repository runs."""
         ...
@@ -224,7 +227,7 @@ class Git(Protocol):
         ...
 
     async def trailers(self, repository: str, commits: Iterable[str]) -> dict[str, str]:
-        """The task id that each commit claims in a `Tally-Task:` trailer of its message; commits without are left out."""
+        """The task id that each commit claims in a `Tally-Task:` trailer of its message; others are left out."""
         ...
 
     async def version(self) -> str:

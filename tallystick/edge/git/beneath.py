@@ -1,4 +1,4 @@
-"""Reading files of a work tree that somebody else is writing: no links followed, no devices opened, each byte read once."""
+"""Reading files of a work tree that somebody else writes: no link followed, no device opened, each byte read once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final
+from typing import IO, Final, Self
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -27,7 +27,7 @@ class Beneath:
         self._root = os.open(root, _DIRECTORY)
         self._last: tuple[bytes, int] | None = None
 
-    def __enter__(self) -> Beneath:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -65,7 +65,7 @@ async def _ask(spawn: Spawn, call: Call, question: _Question) -> Line:
         return question.uncommitted
     if commit in shallow.read(question.place.common):
         raise not_found(
-            f"Line {question.line} of {shown(question.path)} cannot be resolved: it is older than this shallow history.",
+            f"Line {question.line} of {shown(question.path)} cannot be resolved: it is older than this history.",
             "Run `git fetch --unshallow` in the work tree, then try again.",
         )
     return Line(commit, original[1], original[0], question.text, uncommitted=False)

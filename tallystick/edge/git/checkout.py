@@ -12,7 +12,6 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from tallystick.core.errors import conflict, invalid
 from tallystick.edge.git import shallow
 from tallystick.edge.git.mirror import Mirror
 from tallystick.edge.git.names import check_object, check_path
-from tallystick.edge.git.spawn import Call, Done, quoted
+from tallystick.edge.git.spawn import Call, quoted
 
 _SECONDS: Final = 600.0
 
@@ -28,10 +27,10 @@ _SECONDS: Final = 600.0
 async def check_out(mirror: Mirror, commit: str, target: Path, protect: tuple[str, ...], origin: str) -> None:
     """Write a clean work tree of a commit at `target`, which must not be there or be empty.
 
-    `protect` names files and directories. What `origin` has of them is put back: changed and removed files, and files in
-    whose place something else was put. Files that `origin` does not have stay: new tests are work, not tampering. (A new
-    `conftest.py` under a protected directory stays too; it shows in `changes`.) HEAD is the commit, so what was put back
-    shows as a difference to HEAD.
+    `protect` names files and directories. What `origin` has of them is put back: changed and removed files, and files
+    in whose place something else was put. Files that `origin` does not have stay: new tests are work, not tampering. (A
+    new `conftest.py` under a protected directory stays too; it shows in `changes`.) HEAD is the commit, so what was put
+    back shows as a difference to HEAD.
     """
     for path in protect:
         check_path(path)
@@ -90,8 +89,7 @@ class _Checkout:
         shallow.write(self._git_dir / "shallow", shallow.read(self._mirror.path))
 
     async def _kept(self, origin: str, protect: tuple[str, ...]) -> bytes:
-        out = await self._mirror.need("ls-tree", "-r", "-z", "--full-tree", origin, "--", *protect)
-        return out
+        return await self._mirror.need("ls-tree", "-r", "-z", "--full-tree", origin, "--", *protect)
 
     async def _need(self, *arguments: str, **options: Any) -> bytes:
         call = Call(git_dir=self._git_dir, work_tree=self._target, seconds=_SECONDS, **options)

@@ -33,15 +33,31 @@ _LOOSE_PINS: Final = 256
 _PACKS: Final = 48
 
 # Old and odd, but harmless: they stand in the metadata of real histories. What could lead a path out of a tree (`.git`,
-# `..`, slashes, entries out of order or double) is never let in. `.gitmodules` is data to us: submodules are not fetched.
-_LENIENCY: Final = ",".join(
-    f"{fault}=ignore"
-    for fault in (
-        "badDate badDateOverflow badEmail badName badTimezone badFilemode missingEmail missingNameBeforeEmail "
-        "missingSpaceBeforeDate missingSpaceBeforeEmail missingTaggerEntry multipleAuthors nulInCommit "
-        "zeroPaddedDate zeroPaddedFilemode gitmodulesBlob gitmodulesLarge gitmodulesMissing gitmodulesName "
-        "gitmodulesParse gitmodulesPath gitmodulesUpdate gitmodulesUrl"
-    ).split()
+# `..`, slashes, entries out of order or double) is never let in. `.gitmodules` is data: submodules are not fetched.
+_HARMLESS: Final = (
+    "badDate",
+    "badDateOverflow",
+    "badEmail",
+    "badName",
+    "badTimezone",
+    "badFilemode",
+    "missingEmail",
+    "missingNameBeforeEmail",
+    "missingSpaceBeforeDate",
+    "missingSpaceBeforeEmail",
+    "missingTaggerEntry",
+    "multipleAuthors",
+    "nulInCommit",
+    "zeroPaddedDate",
+    "zeroPaddedFilemode",
+    "gitmodulesBlob",
+    "gitmodulesLarge",
+    "gitmodulesMissing",
+    "gitmodulesName",
+    "gitmodulesParse",
+    "gitmodulesPath",
+    "gitmodulesUpdate",
+    "gitmodulesUrl",
 )
 
 
@@ -221,11 +237,16 @@ class _Delivery:
     async def _index(self, horizon: str) -> None:
         await asyncio.to_thread((self._quarantine / "pack").mkdir, parents=True)
         done = await self._quarantined(
-            "index-pack", "--stdin", f"--strict={_LENIENCY}", shallow=horizon, stdin=self._pack, seconds=FETCH_SECONDS
+            "index-pack",
+            "--stdin",
+            "--strict=" + ",".join(f"{fault}=ignore" for fault in _HARMLESS),
+            shallow=horizon,
+            stdin=self._pack,
+            seconds=FETCH_SECONDS,
         )
         if done.code:
             raise conflict(
-                f"Commit {self._commit} is refused: an object of its history is broken or has a name that leads out of the tree.",
+                f"Commit {self._commit} is refused: an object of its history is broken or hostile.",
                 "Run `git fsck --full` in the repository to see which one, and hand in a commit without it.",
             )
 

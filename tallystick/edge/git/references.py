@@ -1,4 +1,4 @@
-"""References: made from the mirror, read from the mirror. The git ids find the bytes, sha256 and size authorise them."""
+"""References: made and read from the mirror. The git ids find the bytes, sha256 and size authorise them."""
 
 from __future__ import annotations
 

@@ -104,8 +104,8 @@ async def _opening(mirror: Mirror, head: str) -> bytes:
 
 async def _import(mirror: Mirror, orders: Path, held: int) -> str:
     out = await mirror.need(
-        "-c", "fastimport.unpackLimit=1", "fast-import", "--force", "--quiet",
-        stdin=orders, held=held, seconds=FETCH_SECONDS,
+        "fast-import", "--force", "--quiet",
+        stdin=orders, held=held, seconds=FETCH_SECONDS, settings={"fastimport.unpackLimit": "1"},
     )  # fmt: skip
     commit = out.decode("ascii").strip()
     refs = f"update {PINS}/{commit} {commit}\nupdate {SNAPSHOTS}/{commit} {commit}\ndelete {_MAKING}\n"

@@ -1,4 +1,4 @@
-"""The calls that must run in the user's repository. None of them starts a program or writes; see `spawn` for the rest."""
+"""The calls that must run in the user's repository. None of them starts a program or writes; see `spawn`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Source:
         )
 
     async def evidence(self, object_format: str) -> str:
-        """Digest over the root commits of HEAD of the main work tree and the object format; "" if they are not known."""
+        """Digest over the root commits of the main work tree's HEAD and the object format; "" if they are not known."""
         if (self.place.common / "shallow").is_file():
             return ""
         call = Call(git_dir=self.place.common, seconds=_EVIDENCE_SECONDS, settings={"core.commitGraph": "true"})
