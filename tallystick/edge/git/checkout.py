@@ -72,9 +72,9 @@ class _Checkout:
 
     async def write(self, commit: str, protect: tuple[str, ...], origin: str) -> None:
         object_format = "sha256" if len(commit) == 64 else "sha1"
-        await self._mirror.spawn.need(
-            "init", "--quiet", "--template=", f"--object-format={object_format}", call=Call(git_dir=self._git_dir)
-        )
+        # Started beside its git directory: inside it, git would make a bare repository.
+        call = Call(git_dir=self._git_dir, directory=self._target)
+        await self._mirror.spawn.need("init", "--quiet", "--template=", f"--object-format={object_format}", call=call)
         await asyncio.to_thread(self._borrow, commit)
         await self._need("read-tree", commit)
         if protect:

@@ -94,6 +94,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     git_dir: Path
     work_tree: Path | None = None
+    directory: Path | None = None
+    """Where the process starts, if not in the work tree or git directory."""
     objects: Path | None = None
     alternates: Path | None = None
     index: Path | None = None
@@ -172,7 +174,7 @@ class Spawn:
             return await asyncio.create_subprocess_exec(
                 self._git,
                 *arguments,
-                cwd=call.work_tree or call.git_dir,
+                cwd=call.directory or call.work_tree or call.git_dir,
                 env=self._environment(call),
                 stdin=stdin,
                 stdout=stdout,
