@@ -21,28 +21,33 @@ OTHER = "rep_01JAZ000000000000000000002"
 TASK = "tsk_01JAZ000000000000000000003"
 
 
+def run_git(directory: Path, *arguments: str) -> str:
+    """git as a person runs it, apart from any configuration of the machine."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        **{f"GIT_{who}_NAME": "Ann" for who in ("AUTHOR", "COMMITTER")},
+        **{f"GIT_{who}_EMAIL": "ann@example.org" for who in ("AUTHOR", "COMMITTER")},
+        **{f"GIT_{who}_DATE": "1700000000 +0000" for who in ("AUTHOR", "COMMITTER")},
+    }
+    command = ["git", *arguments]
+    return subprocess.run(
+        command, cwd=directory, env=environment, text=True, capture_output=True, check=True
+    ).stdout.strip()
+
+
 class Repo:
-    """A user's repository, apart from any configuration of the machine."""
+    """A user's repository."""
 
     def __init__(self, root: Path, *init: str) -> None:
         self.root = root
         root.mkdir(parents=True)
         self("init", "-q", "-b", "main", *init)
 
-    def __call__(self, *arguments: str, stdin: str = "") -> str:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": os.devnull,
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_NOSYSTEM": "1",
-            **{f"GIT_{who}_NAME": "Ann" for who in ("AUTHOR", "COMMITTER")},
-            **{f"GIT_{who}_EMAIL": "ann@example.org" for who in ("AUTHOR", "COMMITTER")},
-            **{f"GIT_{who}_DATE": "1700000000 +0000" for who in ("AUTHOR", "COMMITTER")},
-        }
-        done = subprocess.run(
-            ["git", *arguments], cwd=self.root, env=environment, input=stdin, text=True, capture_output=True, check=True
-        )
-        return done.stdout.strip()
+    def __call__(self, *arguments: str) -> str:
+        return run_git(self.root, *arguments)
 
     def write(self, path: str, content: str | bytes) -> Path:
         file = self.root / path
@@ -146,8 +151,7 @@ async def test_a_home_with_an_odd_name_works(repo, tmp_path):
     git = GitCommands(home, environment={"PATH": os.environ["PATH"]})
     commit = await git.fetch(REPOSITORY, repo.root, "HEAD")
     await git.check_out(REPOSITORY, commit, home / "worktrees" / "t")
-    inside = subprocess.run(["git", "log", "--oneline"], cwd=home / "worktrees" / "t", capture_output=True, check=True)
-    assert b"first" in inside.stdout
+    assert "first" in run_git(home / "worktrees" / "t", "log", "--oneline")
 
 
 async def test_a_link_to_a_repository_is_the_repository(git, repo, tmp_path):
@@ -212,7 +216,7 @@ async def test_a_fetched_commit_outlives_the_users_history(git, repo, home):
     commit = await git.fetch(REPOSITORY, repo.root, "HEAD")
     shutil.rmtree(repo.root)
     mirror = home / "mirrors" / f"{REPOSITORY}.git"
-    subprocess.run(["git", "--git-dir", str(mirror), "gc", "--prune=now", "-q"], check=True)
+    run_git(mirror, "gc", "--prune=now", "-q")
     assert (await git.read(await git.refer(REPOSITORY, commit, "a.txt", None))) == b"one\ntwo\nthree\n"
 
 
@@ -269,46 +273,34 @@ async def test_what_a_killed_writer_left_is_cleared(git, repo, home):
     assert not [file for file in [*left, mirror / "incoming-x"] if file.exists()]
 
 
-async def test_a_host_killed_in_the_middle_leaves_a_usable_mirror(git, repo, home, tmp_path):
-    # A git that stops before it writes the pin, in a host of its own; then the whole group is killed.
+def kill_a_host_at(step: str, home: Path, repo: Repo) -> None:
+    """A host whose git hangs at a step is killed, then the git that it left behind."""
+    reached, stopping = home / "reached", home / "stopping-git"
+    stopping.parent.mkdir(exist_ok=True)
     real = shutil.which("git")
-    stop = tmp_path / "stopping-git"
-    stop.write_text(f'#!/bin/sh\nif [ "$1" = update-ref ]; then echo here; exec sleep 600; fi\nexec {real} "$@"\n')
-    stop.chmod(0o755)
+    hang = f'if [ "$1" = {step} ]; then echo $$ > {reached}.new; mv {reached}.new {reached}; exec sleep 600; fi'
+    stopping.write_text(f'#!/bin/sh\n{hang}\nexec {real} "$@"\n')
+    stopping.chmod(0o755)
     program = (
-        "import asyncio, sys; from pathlib import Path; from tallystick.edge.git import GitCommands\n"
-        f"git = GitCommands(Path({str(home)!r}), git={str(stop)!r})\n"
-        "print('started', flush=True)\n"
-        f"asyncio.run(git.fetch({REPOSITORY!r}, Path({str(repo.root)!r}), 'HEAD'))\n"
+        "import asyncio; from pathlib import Path; from tallystick.edge.git import GitCommands\n"
+        f"git = GitCommands(Path({str(home)!r}), git={str(stopping)!r})\n"
+        f"asyncio.run(git.snapshot({REPOSITORY!r}, Path({str(repo.root)!r})))\n"
     )
-    host = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    assert host.stdout is not None
-    host.stdout.readline()
-    mirror = home / "mirrors" / f"{REPOSITORY}.git"
-    async with asyncio.timeout(30):
-        while not list(mirror.glob("objects/pack/*.idx")):  # noqa: ASYNC110 - another process writes it
-            await asyncio.sleep(0.01)
-    host.kill()
-    host.wait()
-    host.stdout.close()
-    for child in _children_running(stop, "sleep 600"):
-        os.kill(child, signal.SIGKILL)
+    with subprocess.Popen([sys.executable, "-c", program]) as host:
+        while not reached.exists() and host.poll() is None:
+            pass
+        host.kill()
+    os.kill(int(reached.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("step", ["init", "pack-objects", "index-pack", "fast-import", "update-ref"])
+async def test_a_host_killed_in_the_middle_leaves_a_usable_mirror(git, repo, home, step):
+    repo.write("new.txt", "n\n")
+    await asyncio.to_thread(kill_a_host_at, step, home, repo)
     async with asyncio.timeout(60):
-        commit = await git.fetch(REPOSITORY, repo.root, "HEAD")
-    assert await git.has(REPOSITORY, commit)
-
-
-def _children_running(_: Path, words: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = entry.read_bytes().replace(b"\0", b" ").decode().strip()
-            held = os.readlink(entry.parent / "cwd")
-        except OSError:
-            continue
-        if line == words and REPOSITORY in held:
-            found.append(int(entry.parent.name))
-    return found
+        snapshot = await git.snapshot(REPOSITORY, repo.root)
+    assert snapshot.files == ("new.txt",)
+    assert await git.has(REPOSITORY, snapshot.base)
 
 
 async def test_many_fetches_keep_the_mirror_small(git, repo, home, monkeypatch):
@@ -434,8 +426,8 @@ async def test_the_same_work_gives_the_same_snapshot_by_the_host(git, repo, home
     first = await git.snapshot(REPOSITORY, repo.root)
     assert await git.snapshot(REPOSITORY, repo.root) == first
     mirror = home / "mirrors" / f"{REPOSITORY}.git"
-    said = subprocess.check_output(["git", "--git-dir", str(mirror), "log", "-1", "--format=%an|%cn|%s", first.commit])
-    assert said.decode().strip() == "Tallystick host|Tallystick host|snapshot of uncommitted work"
+    said = run_git(mirror, "log", "-1", "--format=%an|%cn|%s", first.commit)
+    assert said == "Tallystick host|Tallystick host|snapshot of uncommitted work"
 
 
 async def test_without_uncommitted_work_the_snapshot_is_the_last_commit(git, repo):
@@ -611,14 +603,11 @@ async def test_a_work_tree_is_clean_and_git_works_inside(git, repo, home):
     target = home / "worktrees" / "check" / "one"
     await git.check_out(REPOSITORY, commit, target)
 
-    def inside(*arguments: str) -> str:
-        return subprocess.check_output(["git", *arguments], cwd=target, text=True).strip()
-
-    assert inside("rev-parse", "HEAD") == commit
-    assert inside("status", "--porcelain") == ""
-    assert inside("diff", "HEAD") == ""
-    assert len(inside("log", "--format=%H").split()) == 2
-    assert inside("fsck", "--connectivity-only") == ""
+    assert run_git(target, "rev-parse", "HEAD") == commit
+    assert run_git(target, "status", "--porcelain") == ""
+    assert run_git(target, "diff", "HEAD") == ""
+    assert len(run_git(target, "log", "--format=%H").split()) == 2
+    assert run_git(target, "fsck", "--connectivity-only") == ""
     assert os.access(target / "tool", os.X_OK)
     assert (target / "link").readlink() == Path("a.txt")
     assert (await git.find(target)).root == str(target)
@@ -631,8 +620,8 @@ async def test_work_done_in_a_work_tree_comes_back(git, repo, home):
     (target / "new.py").write_text("x = 1\n")
     snapshot = await git.snapshot(REPOSITORY, target)
     assert (snapshot.base, snapshot.files) == (base, ("new.py",))
-    for arguments in (["add", "-A"], ["-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "agent"]):
-        subprocess.run(["git", *arguments], cwd=target, check=True)
+    run_git(target, "add", "-A")
+    run_git(target, "commit", "-qm", "agent")
     commit = await git.fetch(REPOSITORY, target, "HEAD")
     await git.remove(target)
     assert [change.path for change in await git.changes(REPOSITORY, base, commit)] == ["new.py"]
