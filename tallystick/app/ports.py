@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -138,7 +138,8 @@ class Repository(msgspec.Struct, frozen=True):
     main_root: str
     """Top level of the main work tree (the same as `root` unless that is a linked one)."""
     evidence: str
-    """Digest over root commits and object format: tells forks from strangers, is no identity."""
+    """Digest over root commits and object format: tells forks from strangers, is no identity. "" if it cannot be told
+    (no commits yet, shallow)."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -158,6 +159,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     commit: str
     base: str
     files: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    """What is there and cannot be part of it: pipes, devices, nested repositories, unreadable or very large files."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -179,9 +182,8 @@ class Git(Protocol):
         ...
 
     async def fetch(self, repository: str, root: Path, revision: str) -> str:
-        """Bring the commit that `revision` names in `root` into the mirror; its full id.
-
-        Refused if it does not resolve."""
+        """Bring the commit that `revision` names in `root` into the mirror; its full id. Refused if it cannot be
+        resolved."""
         ...
 
     async def refer(self, repository: str, commit: str, path: str, lines: tuple[int, int] | None) -> GitReference:
@@ -225,6 +227,10 @@ class Git(Protocol):
 
     async def log_between(self, repository: str, base: str, commit: str) -> list[str]:
         """The commits reachable from `commit` and not from `base`, oldest first."""
+        ...
+
+    async def trailers(self, repository: str, commits: Iterable[str]) -> dict[str, str]:
+        """The task id that each commit claims in a `Tally-Task:` trailer of its message; others are left out."""
         ...
 
     async def version(self) -> str:

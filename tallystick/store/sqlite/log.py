@@ -69,9 +69,7 @@ class LogReader:
         events = self._execute(SQL["tail_events"], (position,))
         return heapq.merge(events, self._archived("tail_archived", (position,)), key=itemgetter(POSITION))
 
-    def tail(
-        self, after: int, limit: int, trace: str, stream_prefix: str, types: Sequence[str]
-    ) -> Iterator[EventRow]:
+    def tail(self, after: int, limit: int, trace: str, stream_prefix: str, types: Sequence[str]) -> Iterator[EventRow]:
         """At most `limit` rows after a position that pass the filters, in order."""
         wanted = {self.names.find(name) for name in types}
         for row in self._narrowed(after, trace, stream_prefix):
@@ -133,5 +131,3 @@ class LogReader:
         """The record of a row."""
         sealed = self.sealed(row)
         return self._codec.open(row[POSITION], sealed, self.body(row, sealed.digest), row[HASH])
-
-

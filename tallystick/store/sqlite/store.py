@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import apsw
 
 from tallystick.core.events import Recorded
-from tallystick.core.rows import Row
 from tallystick.store.blobs import BlobStore
 from tallystick.store.codec import SALT_BYTES, Codec, canonical
-from tallystick.store.interface import Cell, Damage, Entry, StoreUnavailableError
+from tallystick.store.interface import Cell, Entry, StoreUnavailableError
 from tallystick.store.schema import apply_steps, shipped_steps
 from tallystick.store.sqlite.connection import connect, create_private, refuse_old_sqlite, snapshot, translated
 from tallystick.store.sqlite.log import LogReader

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ import msgspec
 
 from tallystick.core.events import Recorded
 from tallystick.store.blobs import BlobStore
-from tallystick.store.codec import GENESIS, Sealed, digest_of, link
+from tallystick.store.codec import GENESIS, Sealed, link
 from tallystick.store.interface import ConflictError, Entry, StoreUnavailableError
 from tallystick.store.sqlite.connection import is_sync_error, unavailable
 from tallystick.store.sqlite.log import LogReader, kind_of
