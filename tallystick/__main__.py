@@ -5,7 +5,7 @@ import sys
 
 if not __package__:
     # Started by path in isolated mode: the package's own place is the one to import from.
-    place = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    place = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if place not in sys.path:
         sys.path.insert(0, place)
 

@@ -6,8 +6,6 @@ each cost half an interpreter start), and what only the start of a host needs is
 is the only file that reads TALLY_* and finds the home.
 """
 
-# ruff: noqa: PTH - pathlib costs more than the rest of this file together
-
 from __future__ import annotations
 
 import _socket
