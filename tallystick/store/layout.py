@@ -44,7 +44,7 @@ def _unwrap(hint: Any) -> tuple[type[Any], bool]:
 
 def key_of(row: Row) -> tuple[Any, ...]:
     """The values of a row's key."""
-    return tuple(getattr(row, name) for name in row.KEY)
+    return tuple([getattr(row, name) for name in row.KEY])
 
 
 def as_dict(row: Row) -> dict[str, Any]:

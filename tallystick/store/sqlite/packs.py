@@ -63,3 +63,7 @@ class PackReader:
         if len(self._open) > _KEPT:
             self._open.popitem(last=False)
         return kept[1]
+
+    def forget(self) -> None:
+        """Keep none open: bodies were erased."""
+        self._open.clear()

@@ -4,21 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+import queue
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import apsw
 
 from tallystick.core.events import Recorded
+from tallystick.core.rows import Row
 from tallystick.store.blobs import BlobStore
 from tallystick.store.codec import SALT_BYTES, Codec, canonical
-from tallystick.store.interface import Cell, Entry, StoreUnavailableError
+from tallystick.store.interface import Cell, Damage, Entry, StoreUnavailableError
 from tallystick.store.schema import apply_steps, shipped_steps
-from tallystick.store.sqlite.connection import connect, create_private, refuse_old_sqlite, snapshot, translated
+from tallystick.store.sqlite.audit import Audit, integrity
+from tallystick.store.sqlite.checkpoint import Checkpointer
+from tallystick.store.sqlite.connection import (
+    connect,
+    create_private,
+    is_sync_error,
+    refuse_old_sqlite,
+    snapshot,
+    translated,
+    unavailable,
+)
 from tallystick.store.sqlite.log import LogReader
+from tallystick.store.sqlite.upkeep import Chunks, Upkeep
 from tallystick.store.sqlite.views import ViewReader
 from tallystick.store.sqlite.writer import Call, Failpoint, Prepared, Writer
+
+
+FAILPOINTS: Final = (
+    "before_begin",
+    "after_begin",
+    "after_body_file",
+    "after_write",
+    "before_commit",
+    "after_commit",
+    "before_checkpoint",
+    "after_checkpoint",
+    "archive_after_copy",
+    "archive_before_commit",
+    "archive_after_commit",
+    "erase_after_files",
+    "erase_before_commit",
+    "erase_after_commit",
+    "rebuild_before_commit",
+    "rebuild_after_commit",
+)
+"""The places where `failpoint` is called."""
 
 
 class SqliteStore:
@@ -40,10 +74,15 @@ class SqliteStore:
         self._views = ViewReader(self._reading)
         with snapshot(self._reading):
             self._head = self._log.head()[0]
+        self._checkpointer = Checkpointer(connect(path, vfs), self._writer.busy, failpoint, self._checkpoint_failed)
+        self._writer.connection.set_wal_hook(self._journal_grew)
+        self._upkeep = Upkeep(self._writer, bodies, failpoint)
+        self._path, self._vfs = path, vfs
         self._pending: list[Call] = []
         self._waiting: list[tuple[int, asyncio.Future[int]]] = []
         self._closed = False
         self._writer.start()
+        self._checkpointer.start()
 
     @classmethod
     def open(
@@ -60,7 +99,7 @@ class SqliteStore:
         Raises Refused (unsupported) for an SQLite that is too old or a schema that is too new, and
         StoreUnavailableError where the disk does not allow it.
         """
-        refuse_old_sqlite(apsw.sqlite_lib_version() if hasattr(apsw, "sqlite_lib_version") else apsw.sqlitelibversion())
+        refuse_old_sqlite(apsw.sqlitelibversion())
         create_private(path)
         return cls(path, vfs, failpoint, salt, codec or Codec())
 
@@ -125,11 +164,95 @@ class SqliteStore:
             return
         self._closed = True
         self._flush()
-        await asyncio.to_thread(self._writer.stop)
         with translated():
+            await asyncio.to_thread(self._writer.stop)
+            await asyncio.to_thread(self._checkpointer.stop)
             self._reading.close()
             self._writer.connection.close()
         self._wake(StoreUnavailableError("closed", "The store is closed."))
+
+    # --- Maintenance ---
+
+    async def scan(self, after: int = 0, limit: int | None = None) -> list[Damage]:
+        """See `Maintenance.scan`. A scan of everything has SQLite check its file as well."""
+        self._refuse_closed()
+        audit = Audit(self._log, after, limit)
+        if after == 0 and limit is None:
+            audit.damages += await asyncio.to_thread(self._check_file)
+        while True:
+            with snapshot(self._reading):
+                more = audit.step()
+            if not more:
+                return audit.damages
+            await asyncio.sleep(0)
+            self._refuse_closed()
+
+    def _check_file(self) -> list[Damage]:
+        connection = connect(self._path, self._vfs)
+        try:
+            return list(integrity(connection))
+        finally:
+            connection.close()
+
+    async def head(self) -> tuple[int, str]:
+        """See `Maintenance.head`."""
+        self._refuse_closed()
+        with snapshot(self._reading):
+            position, found = self._log.head()
+        return position, found.hex()
+
+    async def erase(self, stream: str) -> int:
+        """See `Maintenance.erase`."""
+        erased: int = await self._job(lambda: self._upkeep.erase(stream))
+        self._log.packs.forget()
+        return erased
+
+    async def archive(self, traces: Sequence[str]) -> int:
+        """See `Maintenance.archive`. Copying and deleting are one transaction of one file."""
+        moved: int = await self._job(lambda: self._upkeep.archive(traces))
+        return moved
+
+    async def rebuild(self, rows: AsyncIterator[tuple[Row, ...]]) -> None:
+        """See `Maintenance.rebuild`. Appends wait meanwhile, so `rows` must not append."""
+        loop = asyncio.get_running_loop()
+        begun = loop.create_future()
+        chunks: Chunks = queue.SimpleQueue()
+        job = self._job(lambda: self._upkeep.rebuild(chunks, lambda: loop.call_soon_threadsafe(begun.set_result, None)))
+        await asyncio.wait((begun, job), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            async for group in rows:
+                chunks.put(group)
+            chunks.put(None)
+        except BaseException as error:
+            chunks.put(error)
+            await asyncio.wait((job,))
+            raise
+        await job
+
+    async def dump(self) -> dict[str, list[dict[str, Any]]]:
+        """See `Maintenance.dump`."""
+        self._refuse_closed()
+        with snapshot(self._reading):
+            return self._views.dump()
+
+    def readonly(self, reason: str) -> None:
+        """See `Maintenance.readonly`."""
+        self._writer.refuse(StoreUnavailableError("readonly", reason))
+
+    def _job(self, job: Callable[[], Any]) -> asyncio.Future[Any]:
+        self._refuse_closed()
+        return self._submit(Call(asyncio.get_running_loop().create_future(), job=job))
+
+    # --- between the threads ---
+
+    def _journal_grew(self, connection: apsw.Connection, database: str, pages: int) -> int:
+        del connection, database
+        self._checkpointer.committed(pages)
+        return apsw.SQLITE_OK
+
+    def _checkpoint_failed(self, error: apsw.Error) -> None:
+        if is_sync_error(error):
+            self._writer.refuse(unavailable(error))
 
     def _committed(self, position: int) -> None:
         if position > self._head:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import groupby
-from operator import itemgetter
+from functools import cache
 from re import findall
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ PARAMETERS: Final = {name: frozenset(findall(r":(\w+)", sql)) for name, sql in Q
 """The values each of them takes."""
 
 
+@cache
 def write_statement(row_type: type[Row]) -> str:
     """The statement that writes rows of a type: an upsert, or an update for a type with only some columns."""
     if layout.is_partial(row_type):
@@ -51,32 +51,89 @@ def _new_value(table: str, name: str) -> str:
     return f"excluded.{name}"
 
 
+RowKey = tuple[str, Any]
+"""A table and the values of a key."""
+
+_KEPT: Final = 4_000
+
+
 class ViewWriter:
-    """Writes rows in as few calls as possible; rows of one table stay in their order."""
+    """Writes rows in few calls, and of a row that was written lately only the columns that changed.
+
+    An upsert touches every index of the table even where nothing changes; an update of the changed columns halves the
+    pages of a commit. What was written is remembered for that, bounded, until `forget`.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._statements: dict[type[Row], str] = {}
+        self._known: dict[RowKey, Row] = {}
 
     def write(self, rows: Iterable[Row]) -> None:
-        """Write the rows. Raises apsw.ConstraintError where a unique key is taken."""
-        tables: dict[str, list[tuple[type[Row], tuple[Any, ...]]]] = {}
-        for row in rows:
-            tables.setdefault(row.TABLE, []).append((type(row), msgspec.structs.astuple(row)))
-        for lines in tables.values():
-            for row_type, run in groupby(lines, itemgetter(0)):
-                self._connection.executemany(self._statement(row_type), map(itemgetter(1), run))
+        """Write the rows, in effect one after the other. Raises apsw.ConstraintError where a unique key is taken."""
+        whole, rest = self._merge(rows)
+        statements: dict[str, list[tuple[Any, ...]]] = {}
+        for key, row in whole.items():
+            self._plan(self._known.get(key), row, statements)
+        for row in rest:
+            statements.setdefault(write_statement(type(row)), []).append(msgspec.structs.astuple(row))
+        for statement, values in statements.items():
+            self._connection.executemany(statement, values)
+        self._remember(whole)
+
+    def forget(self) -> None:
+        """What was written may not stand any more: a transaction was rolled back, or somebody else wrote."""
+        self._known.clear()
 
     def clear(self) -> None:
         """Empty every view."""
+        self.forget()
         for table in layout.TABLES:
             self._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own types
 
-    def _statement(self, row_type: type[Row]) -> str:
-        statement = self._statements.get(row_type)
-        if statement is None:
-            statement = self._statements[row_type] = write_statement(row_type)
-        return statement
+    def _merge(self, rows: Iterable[Row]) -> tuple[dict[RowKey, Row], list[Row]]:
+        """The last state of each row, and the rows that have to be written as they are."""
+        whole: dict[RowKey, Row] = {}
+        loose: dict[RowKey, list[Row]] = {}
+        for row in rows:
+            key = (row.TABLE, layout.key_of(row))
+            before = whole.get(key) or self._known.get(key)
+            if row.TABLE in layout.FIXED:
+                loose.setdefault(key, []).append(row)  # each step counts: the second name-giver has to fail
+            elif not layout.is_partial(type(row)):
+                whole[key] = row
+                loose.pop(key, None)
+            elif before is not None:
+                whole[key] = msgspec.structs.replace(before, **layout.as_dict(row))
+            else:
+                loose.setdefault(key, []).append(row)
+        return whole, [row for group in loose.values() for row in group]
+
+    def _plan(self, before: Row | None, row: Row, statements: dict[str, list[tuple[Any, ...]]]) -> None:
+        new = msgspec.structs.astuple(row)
+        if before is None:
+            statements.setdefault(write_statement(type(row)), []).append(new)
+            return
+        old = msgspec.structs.astuple(before)
+        if old == new:
+            return
+        changed = tuple(at for at, value in enumerate(new) if value != old[at])
+        values = (*(new[at] for at in changed), *layout.key_of(row))
+        statements.setdefault(_change_statement(type(row), changed), []).append(values)
+
+    def _remember(self, rows: dict[RowKey, Row]) -> None:
+        for key, row in rows.items():
+            self._known.pop(key, None)
+            self._known[key] = row
+        while len(self._known) > _KEPT:
+            del self._known[next(iter(self._known))]
+
+
+@cache
+def _change_statement(row_type: type[Row], changed: tuple[int, ...]) -> str:
+    names = layout.columns(row_type)
+    changes = ", ".join(f"{names[at]} = ?" for at in changed)
+    where = " AND ".join(f"{name} = ?" for name in row_type.KEY)
+    return f"UPDATE {row_type.TABLE} SET {changes} WHERE {where}"  # noqa: S608 - names of our own types
 
 
 class ViewReader:

@@ -312,6 +312,7 @@ class Writer:
 
     def _reload(self) -> None:
         self.log.names.forget()
+        self.views.forget()
         self._versions.clear()
         self._data_version = self.connection.pragma("data_version")
         position, found = self.log.head()
