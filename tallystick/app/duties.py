@@ -101,7 +101,7 @@ class Duties:
             try:
                 wait = await self.once()
             except Exception as error:  # noqa: BLE001 - the scheduler must outlive any one task
-                self._diagnostics.unforeseen("duties", error)
+                self._diagnostics.failure("duties", error)
                 wait = _LONGEST_WAIT
             try:
                 await asyncio.wait_for(self._wake.wait(), wait)
