@@ -254,7 +254,9 @@ def settleable(tables: Tables, *, before: float, limit: int) -> list[Line]:
         last[row["trace"]] = row
     still_open = {row["trace"] for row in _rows(tables, "tasks", open=1)}
     ready = [row for trace, row in last.items() if trace not in still_open and row["closed_at"] < before]
-    return [{"trace": row["trace"]} for row in sorted(ready, key=lambda row: (row["closed_at"], row["task_id"]))][:limit]
+    return [{"trace": row["trace"]} for row in sorted(ready, key=lambda row: (row["closed_at"], row["task_id"]))][
+        :limit
+    ]
 
 
 @_named
