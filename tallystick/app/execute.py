@@ -17,12 +17,13 @@ from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
 from tallystick.core import commands as cmd
 from tallystick.core import places
-from tallystick.core.decide import decide, evolve
+from tallystick.core.decide import decide
 from tallystick.core.directory import Directory
 from tallystick.core.directory import evolve as fold
 from tallystick.core.errors import ErrorCode, Refused, conflict, unavailable
 from tallystick.core.events import Recorded, TaskEvent
 from tallystick.core.identity import Actor
+from tallystick.core.fold import evolve
 from tallystick.core.limits import Limits
 from tallystick.core.project import project, project_place
 from tallystick.core.rows import Row

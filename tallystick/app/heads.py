@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from tallystick.core.decide import evolve
 from tallystick.core.directory import Directory
 from tallystick.core.directory import evolve as evolve_directory
 from tallystick.core.events import Recorded
+from tallystick.core.fold import evolve
 from tallystick.core.state import Work
 from tallystick.store.interface import Store
 

@@ -95,7 +95,7 @@ class BlobStore:
 def _write(path: Path, chunks: Iterable[bytes]) -> str:
     digest = sha256()
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
+    with os.fdopen(descriptor, "wb") as file:
         for chunk in chunks:
             digest.update(chunk)
             file.write(chunk)

@@ -155,7 +155,8 @@ class Codec:
         while (step := self._upcasters.get((name, version))) is not None:
             raw = step(raw)
             name, version = raw["type"], version + 1
-        return msgspec.convert(raw, Event)
+        event: Event = msgspec.convert(raw, Event)
+        return event
 
 
 _ACTORS: dict[str, Actor] = {}

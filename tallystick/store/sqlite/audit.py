@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -75,7 +76,7 @@ class Audit:
     def _verify_body(self, row: EventRow, digest: bytes) -> None:
         try:
             body = self._log.body(row, digest)
-        except (DamagedBlobError, OSError) as error:
+        except (DamagedBlobError, OSError, zlib.error) as error:
             self._found(row[POSITION], f"the body cannot be read: {error}")
             return
         if body is not None and digest_of(body) != digest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import apsw
 from tallystick.core.events import Recorded
 from tallystick.store.blobs import BlobStore
 from tallystick.store.codec import Codec, Sealed
+from tallystick.store.sqlite.bodies import read_body
 from tallystick.store.sqlite.names import SQL, Names
 from tallystick.store.sqlite.packs import BODY, HASH, POSITION, VERSION, EventRow, PackReader
 
@@ -28,7 +29,7 @@ class LogReader:
     """The log as one connection sees it. All methods want to be called inside a snapshot."""
 
     def __init__(self, connection: apsw.Connection, codec: Codec, bodies: BlobStore) -> None:
-        self._execute = connection.execute
+        self._execute: Callable[..., Any] = connection.execute
         self._codec = codec
         self._bodies = bodies
         self.names = Names(connection)
@@ -49,7 +50,8 @@ class LogReader:
     def version(self, stream: str) -> int:
         """The version of a stream, 0 if there is none."""
         number = self.names.find(stream)
-        return int(self._execute(SQL["stream_version"], {"stream": number}).fetchall()[0][0]) if number else 0
+        version: int = self._execute(SQL["stream_version"], {"stream": number}).fetchall()[0][0] if number else 0
+        return version
 
     def stream(self, stream: str, after_version: int) -> list[EventRow]:
         """The rows of one stream, by version."""
@@ -124,8 +126,7 @@ class LogReader:
 
     def body(self, row: EventRow, digest: bytes) -> bytes | None:
         """The body of a row with its salt, from its file if it is in one; None if it has none or it was erased."""
-        body: bytes | None = row[BODY]
-        return self._bodies.get(digest.hex()) if body == b"" else body
+        return read_body(row[BODY], digest, self._bodies)
 
     def open(self, row: EventRow) -> Recorded:
         """The record of a row."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import apsw
 
@@ -18,7 +19,8 @@ class Names:
     """The numbers of texts as one connection sees them. A bounded cache stands in front of the table."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+        self._execute: Callable[..., Any] = connection.execute
+        self._executemany = connection.executemany
         self._numbers: dict[str, int] = {}
         self._texts: dict[int, str] = {}
         self._given: list[tuple[int, str]] = []
@@ -33,7 +35,7 @@ class Names:
         """The number of a text, 0 if it has none."""
         number = self._numbers.get(text)
         if number is None:
-            row = self._connection.execute(SQL["name_find"], (text,)).fetchall()
+            row = self._execute(SQL["name_find"], (text,)).fetchall()
             number = row[0][0] if row else 0
             if number:
                 self._remember(text, number)
@@ -52,23 +54,23 @@ class Names:
         """Write down the numbers that were given."""
         given, self._given = self._given, []
         if given:
-            self._connection.executemany(SQL["name_insert"], given)
+            self._executemany(SQL["name_insert"], given)
 
     def forget(self) -> None:
         """Drop everything that is remembered: a transaction was rolled back, or somebody else wrote."""
         self._numbers.clear()
         self._texts.clear()
         self._given.clear()
-        self._last = self._connection.execute(SQL["name_last"]).fetchall()[0][0]
+        self._last = self._execute(SQL["name_last"]).fetchall()[0][0]
 
     def _read_text(self, number: int) -> str:
-        rows = self._connection.execute(SQL["name_of"], (number,)).fetchall()
+        rows = self._execute(SQL["name_of"], (number,)).fetchall()
         text = str(rows[0][0]) if rows else ""  # a number without a text is damage: the scan finds it by the hash
         self._remember(text, number)
         return text
 
     def _remember(self, text: str, number: int) -> None:
-        if len(self._texts) >= _KEPT:
+        if len(self._texts) >= _KEPT and not self._given:  # what was given stands nowhere else until `write`
             self._numbers.clear()
             self._texts.clear()
         self._numbers[text] = number

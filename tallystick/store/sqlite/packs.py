@@ -1,17 +1,20 @@
 """Packs: the archived events of one trace, compressed together.
 
-The rows of a trace repeat the same ids and field names, so they shrink to about a third; position and hash stay outside.
+The rows of a trace repeat the same ids and field names, so they shrink to about a third.
+Position and hash stay outside.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, Final
 
 import apsw
 import msgspec
 
+from tallystick.store.sqlite.bodies import plain, restore
 from tallystick.store.sqlite.names import SQL
 
 EventRow = tuple[Any, ...]
@@ -32,7 +35,12 @@ class DamagedPackError(Exception):
 
 def pack(rows: list[EventRow]) -> bytes:
     """The bytes of a pack. Hashes are left out: they do not shrink, and stand in `archived`."""
-    return zlib.compress(_encode([(*row[:HASH], row[BODY]) for row in rows]), _LEVEL)
+    return zlib.compress(_encode([(*row[:HASH], _plain(row[BODY])) for row in rows]), _LEVEL)
+
+
+def _plain(form: bytes | None) -> bytes | None:
+    # Deflated alone it would not shrink again; in plain it shrinks with the rest of its trace.
+    return plain(restore(form)) if form else form
 
 
 def unpack(data: bytes) -> list[EventRow]:
@@ -47,15 +55,15 @@ class PackReader:
     """Packs as one connection reads them; the last few are kept open."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+        self._execute: Callable[..., Any] = connection.execute
         self._open: OrderedDict[int, tuple[bytes, dict[int, EventRow]]] = OrderedDict()
 
     def rows(self, trace: int) -> dict[int, EventRow]:
         """The rows of a pack by position; none for a trace that is not archived. Raises DamagedPackError."""
-        found = self._connection.execute(SQL["pack"], (trace,)).fetchall()
+        found = self._execute(SQL["pack"], (trace,)).fetchall()
         if not found:
             return {}
-        data = found[0][0]
+        data: bytes = found[0][0]
         kept = self._open.get(trace)
         if kept is None or kept[0] != data:
             kept = self._open[trace] = (data, {row[POSITION]: row for row in unpack(data)})

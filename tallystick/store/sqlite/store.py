@@ -18,6 +18,7 @@ from tallystick.store.codec import SALT_BYTES, Codec, canonical
 from tallystick.store.interface import Cell, Damage, Entry, StoreUnavailableError
 from tallystick.store.schema import apply_steps, shipped_steps
 from tallystick.store.sqlite.audit import Audit, integrity
+from tallystick.store.sqlite.bodies import IN_FILE, IN_FILE_BYTES, squeeze
 from tallystick.store.sqlite.checkpoint import Checkpointer
 from tallystick.store.sqlite.connection import (
     connect,
@@ -32,7 +33,6 @@ from tallystick.store.sqlite.log import LogReader
 from tallystick.store.sqlite.upkeep import Chunks, Upkeep
 from tallystick.store.sqlite.views import ViewReader
 from tallystick.store.sqlite.writer import Call, Failpoint, Prepared, Writer
-
 
 FAILPOINTS: Final = (
     "before_begin",
@@ -90,7 +90,7 @@ class SqliteStore:
         path: Path,
         *,
         vfs: str | None = None,
-        failpoint: Failpoint = lambda name: None,
+        failpoint: Failpoint = lambda _: None,
         salt: Callable[[int], bytes] = os.urandom,
         codec: Codec | None = None,
     ) -> SqliteStore:
@@ -115,7 +115,10 @@ class SqliteStore:
 
     def _prepare(self, entry: Entry) -> Prepared:
         sealed, body = self._codec.seal(entry.record, self._salt(SALT_BYTES))
-        return Prepared(entry, sealed, canonical(sealed), body)
+        covered = canonical(sealed)
+        if body is not None and len(body) > IN_FILE_BYTES:
+            return Prepared(entry, sealed, covered, IN_FILE, body)
+        return Prepared(entry, sealed, covered, None if body is None else squeeze(body), None)
 
     def _submit(self, call: Call) -> asyncio.Future[Any]:
         # Everything that is appended in this turn of the loop goes to the writer together, and so into one sync.

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tallystick.core.rows import Row
 from tallystick.store.blobs import BlobStore
+from tallystick.store.sqlite.bodies import IN_FILE
 from tallystick.store.sqlite.names import SQL
 from tallystick.store.sqlite.packs import BODY, HASH, KIND, POSITION, STREAM, VERSION, EventRow, pack
 from tallystick.store.sqlite.writer import Failpoint, Writer
@@ -23,13 +24,14 @@ class Upkeep:
 
     def __init__(self, writer: Writer, bodies: BlobStore, failpoint: Failpoint) -> None:
         self._writer = writer
-        self._execute = writer.connection.execute
+        self._execute: Callable[..., Any] = writer.connection.execute
         self._bodies = bodies
         self._failpoint = failpoint
 
     def archive(self, traces: Sequence[str]) -> int:
         """Move the events of traces into their packs. Returns how many moved."""
-        return self._transaction("archive", lambda: self._archive(traces), self._give_back)
+        moved: int = self._transaction("archive", lambda: self._archive(traces), self._give_back)
+        return moved
 
     def _archive(self, traces: Sequence[str]) -> int:
         numbers = [number for trace in traces if (number := self._writer.log.names.find(trace))]
@@ -65,10 +67,10 @@ class Upkeep:
         # Files first: a crash in between leaves rows whose file has a tombstone, which reads as erased.
         rows = [row for row in self._writer.log.stream(stream, 0) if row[BODY] is not None]
         for row in rows:
-            if row[BODY] == b"":
+            if row[BODY] == IN_FILE:
                 self._bodies.erase(row[_DIGEST].hex())
         self._failpoint("erase_after_files")
-        erased = self._transaction("erase", lambda: self._erase(stream, rows), self._truncate)
+        erased: int = self._transaction("erase", lambda: self._erase(stream, rows), self._truncate)
         self._writer.log.packs.forget()
         return erased
 
@@ -84,11 +86,11 @@ class Upkeep:
     def _truncate(self) -> None:
         self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def rebuild(self, chunks: Chunks, begun: Callable[[], None]) -> None:
+    def rebuild(self, chunks: Chunks, begun: Callable[[], object]) -> None:
         """Replace the views by the rows of `chunks`."""
         self._transaction("rebuild", lambda: self._rebuild(chunks, begun), self._truncate)
 
-    def _rebuild(self, chunks: Chunks, begun: Callable[[], None]) -> None:
+    def _rebuild(self, chunks: Chunks, begun: Callable[[], object]) -> None:
         self._writer.views.clear()
         begun()
         while (chunk := chunks.get()) is not None:
@@ -108,4 +110,3 @@ class Upkeep:
 
 def _bare(row: EventRow) -> EventRow:
     return (*row[:BODY], None)
-

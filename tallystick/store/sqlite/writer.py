@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -29,9 +30,6 @@ from tallystick.store.sqlite.views import ViewWriter
 Failpoint = Callable[[str], None]
 """Called with a name at places where a crash must do no harm."""
 
-IN_FILE_BYTES: Final = 64 * 1024
-"""Bodies above this size become files."""
-
 _GROUP: Final = 512
 _VERSIONS_KEPT: Final = 50_000
 
@@ -42,7 +40,10 @@ class Prepared(msgspec.Struct, gc=False):
     entry: Entry
     sealed: Sealed
     covered: bytes
-    body: bytes | None
+    form: bytes | None
+    """The form of the body for its row."""
+    file: bytes | None
+    """A body that is to become a file."""
 
 
 class Call(msgspec.Struct):
@@ -175,8 +176,8 @@ class Writer:
         try:
             try:
                 self._transaction(calls, self._together)
-            except (apsw.ConstraintError, Exception) as error:
-                if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
+            except Exception as error:
+                if _is_refusal(error):
                     raise
                 # One of the calls cannot be written: do them one by one to find out which.
                 self._roll_back()
@@ -212,7 +213,7 @@ class Writer:
             try:
                 self._write([call])
             except Exception as error:
-                if isinstance(error, (apsw.Error, OSError)) and not isinstance(error, apsw.ConstraintError):
+                if _is_refusal(error):
                     raise
                 self.connection.execute("ROLLBACK TO one")
                 self._reload()
@@ -277,16 +278,15 @@ class Writer:
             sealed.data,
             sealed.digest,
             self._hash,
-            self._placed(prepared.body),
+            self._placed(prepared),
         )
 
-    def _placed(self, body: bytes | None) -> bytes | None:
-        """The body as it stands in the row: itself, or empty when it went into a file."""
-        if body is None or len(body) <= IN_FILE_BYTES:
-            return body
-        self._bodies.put(body)
-        self._failpoint("after_body_file")
-        return b""
+    def _placed(self, prepared: Prepared) -> bytes | None:
+        """What stands in the row; a large body goes into a file here, before the transaction is committed."""
+        if prepared.file is not None:
+            self._bodies.put(prepared.file)
+            self._failpoint("after_body_file")
+        return prepared.form
 
     # --- when it went wrong ---
 
@@ -319,7 +319,12 @@ class Writer:
         self._position, self._hash = position, found or GENESIS
 
 
-_FULL: Final = frozenset({28, 122})  # ENOSPC, EDQUOT
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the disk refused, which concerns all, and not one call what it wants to write."""
+    return isinstance(error, (apsw.Error, OSError)) and not isinstance(error, apsw.ConstraintError)
 
 
 def _fail(calls: list[Call], refusal: StoreUnavailableError) -> None:
