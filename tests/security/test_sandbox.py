@@ -303,6 +303,13 @@ async def test_the_end_of_the_command_is_told_as_without_a_sandbox(
     assert (result.exit_code, result.signal) == (code, number)
 
 
+async def test_however_busy_the_machine_is_no_job_that_ran_is_told_as_not_started(world: World) -> None:
+    jobs = [Job(f"many-{n}", ("/bin/sh", "-c", "exit 3"), "/", {}, sandbox=Sandbox(required=True)) for n in range(40)]
+    async with asyncio.timeout(2 * BOUND_SECONDS):
+        results = await asyncio.gather(*(world.runner.run(job) for job in jobs))
+    assert {(result.exit_code, result.not_started) for result in results} == {(3, "")}
+
+
 def inhabitants(world: World) -> list[int]:
     """Processes of any sandbox of this world: each of them was given the job's own home."""
     mark = os.fsencode(str(world.home / "jobs"))

@@ -174,8 +174,7 @@ class Keeper:
         self._sinks = {name: Sink(directory / name, self._spec["output_bytes"]) for name in ("stdout", "stderr")}
         self._main = 0
         self._status: int | None = None
-        self._exit_code: int | None = None
-        self._told = b""
+        self._report = 0
         self._canceled = self._timed_out = False
         self._asked = False
         self._deadline = 0.0
@@ -268,21 +267,13 @@ class Keeper:
 
     def _wrapped(self, argv: list[str]) -> tuple[list[str], list[int]]:
         """The command line of bubblewrap, with the descriptors it is to read the filter from and report to."""
-        status, report = os.pipe()
-        os.set_blocking(status, False)
-        self._selector.register(status, selectors.EVENT_READ, lambda: self._hear(status))
+        self._report, report = os.pipe()
         passed, options = [report], ["--json-status-fd", str(report)]
         if self._spec["filter"]:
             program = os.open(self._directory / "filter.bpf", os.O_RDONLY)
             passed.append(program)
             options += ["--seccomp", str(program)]
         return [*self._spec["sandbox"], *options, "--", *argv], passed
-
-    def _hear(self, status: int) -> None:
-        data = os.read(status, 4096)
-        self._told += data
-        if not data:
-            self._selector.unregister(status)
 
     def _watch(self, sink: Sink) -> None:
         def take() -> None:
@@ -403,7 +394,9 @@ class Keeper:
         if not self._sandboxed or code < 0:
             result["exit_code" if code >= 0 else "signal"] = abs(code)
             return ""
-        told = [json.loads(line) for line in self._told.splitlines() if line.strip()]
+        # A few lines, far below what a pipe holds, and complete: all who could write are gone.
+        os.set_blocking(self._report, False)
+        told = [json.loads(line) for line in os.read(self._report, CHUNK).splitlines() if line.strip()]
         inside = next((note["exit-code"] for note in told if "exit-code" in note), None)
         if inside is None:
             return "The sandbox could not start the command"
