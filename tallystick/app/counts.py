@@ -1,4 +1,4 @@
-"""How many tests ran: from a JUnit file, else from the closing line of a known runner. Unknown output counts as none."""
+"""How many tests ran: from a JUnit file, else from a known runner's closing line. Unknown output counts as none."""
 
 from __future__ import annotations
 

@@ -148,9 +148,7 @@ class Deliverer:
         task_id = work.task.task_id
 
         async def began(witness: str, evidence: str) -> None:
-            begun = cmd.BeginDelivery(
-                task_id=task_id, delivery_id=delivery_id, witness=witness, evidence=evidence
-            )
+            begun = cmd.BeginDelivery(task_id=task_id, delivery_id=delivery_id, witness=witness, evidence=evidence)
             try:
                 await self._executor.execute(begun, HOST)
             except Refused:
@@ -244,9 +242,7 @@ class Deliverer:
         elif delivery.fact.value in ("claimed", "admitted") and not delivery.unverified:
             detail = "The host stopped before it was started."
             await self._executor.execute(
-                cmd.ReturnDelivery(
-                    task_id=task_id, delivery_id=delivery_id, retry_at=self._clock.now(), detail=detail
-                ),
+                cmd.ReturnDelivery(task_id=task_id, delivery_id=delivery_id, retry_at=self._clock.now(), detail=detail),
                 HOST,
             )
         else:

@@ -7,6 +7,7 @@ after a while, kept in memory only.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from tallystick.app.clock import HighWater
@@ -103,10 +104,8 @@ class Duties:
             except Exception as error:  # noqa: BLE001 - the scheduler must outlive any one task
                 self._diagnostics.failure("duties", error)
                 wait = _LONGEST_WAIT
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), wait)
-            except TimeoutError:
-                pass
 
     async def once(self) -> float:
         """Do all that is due now. Returns the seconds until something may be due again."""
@@ -138,10 +137,8 @@ class Duties:
             self._later(task_id)
             return
         version = work.task.version
-        try:
+        with contextlib.suppress(Refused):  # the task moved on in between: its new row says what is due now
             await self._does[duty.kind](work)
-        except Refused:
-            pass  # the task moved on in between: its new row says what is due now
         after = await self._heads.work(task_id)
         if after is not None and after.task.version == version:
             self._later(task_id)

@@ -22,8 +22,8 @@ from tallystick.core.directory import Directory
 from tallystick.core.directory import evolve as fold
 from tallystick.core.errors import ErrorCode, Refused, conflict, unavailable
 from tallystick.core.events import Recorded, TaskEvent
-from tallystick.core.identity import Actor
 from tallystick.core.fold import evolve
+from tallystick.core.identity import Actor
 from tallystick.core.limits import Limits
 from tallystick.core.project import project, project_place
 from tallystick.core.rows import Row

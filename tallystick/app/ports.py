@@ -104,6 +104,10 @@ class Runner(Protocol):
         """Run to the end. Cancelling the awaiting task does NOT end the job: use `end`."""
         ...
 
+    async def started(self, job_id: str) -> int:
+        """Wait until the command of a job runs; its process id, 0 where it never did."""
+        ...
+
     async def adopt(self, job_id: str) -> JobResult:
         """Wait for a job that an earlier host started, and collect its result."""
         ...

@@ -126,9 +126,7 @@ class Verifier:
             return
         run = CheckRun(check=spec.name, argv=spec.argv, outcome=CheckOutcome.ERROR, detail=detail)
         try:
-            await self._executor.execute(
-                cmd.ReportCheck(task_id=task.task_id, revision=task.revision, run=run), HOST
-            )
+            await self._executor.execute(cmd.ReportCheck(task_id=task.task_id, revision=task.revision, run=run), HOST)
         except Refused as refusal:
             self._diagnostics.record("check refused", task=task.task_id, detail=str(refusal))
 
@@ -353,5 +351,3 @@ def _read_capped(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
-
-

@@ -75,4 +75,3 @@ def _pretend(before: Task | None, command: Any, ctx: Context, event: ev.TaskEven
         event=event,  # type: ignore[arg-type]
     )
     return task.evolve(before, record)
-

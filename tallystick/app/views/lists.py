@@ -50,7 +50,7 @@ def board_task(row: Cells, directory: Directory, now: float) -> forms.BoardTask:
         turn=show.who(str(row["turn"]), directory),
         from_=show.who(str(row["requester"]), directory),
         age=_age(row["created_at"], now),
-        label=board_label(TaskState(row["state"]), Reason(row["reason"])),
+        label=board_label(TaskState(str(row["state"])), Reason(str(row["reason"]))),
         assignee=show.who(str(row["assignee"]), directory),
         workspace=workspace.name if workspace else str(row["workspace"]),
         updated_at=show.when(float(row["updated_at"] or 0.0)),

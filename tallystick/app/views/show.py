@@ -166,7 +166,10 @@ def facts(work: Work, directory: Directory) -> tuple[forms.FactShown, ...]:
     if assignment.unverified:
         shown.append(
             forms.FactShown(
-                fact="unverified", at=when(assignment.updated_at), witness="host", evidence=work.task.doubt or "no outcome"
+                fact="unverified",
+                at=when(assignment.updated_at),
+                witness="host",
+                evidence=work.task.doubt or "no outcome",
             )
         )
     return tuple(shown)

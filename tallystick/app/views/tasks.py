@@ -161,5 +161,3 @@ def tail(run: CheckRun, blobs: Blobs) -> str:
             except Refused:
                 continue
     return ""
-
-

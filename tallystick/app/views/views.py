@@ -26,7 +26,7 @@ _CONTEXT_BYTES = 16 * 1024
 
 
 class Views:
-    """Reads what is committed. `directory` gives the committed directory; `sees` whether a reader may see a workspace."""
+    """Reads what is committed. `directory` gives the committed directory; `sees` tells what a reader may see."""
 
     def __init__(
         self,
@@ -159,9 +159,8 @@ class Views:
             for row in await self._store.query("permissions", limit=_PAGE)
             if sees(str(row["workspace"]))
         ]
-        for row in await self._store.query("board_every", limit=_PAGE):
-            if row["reason"] == "inbound" and sees(str(row["workspace"])):
-                found.append(self._held(row, now))
+        rows = await self._store.query("board_every", limit=_PAGE)
+        found += [self._held(row, now) for row in rows if row["reason"] == "inbound" and sees(str(row["workspace"]))]
         return forms.Permissions(permissions=tuple(found))
 
     def _held(self, row: lists.Cells, now: float) -> forms.PermissionShown:

@@ -119,7 +119,7 @@ class CommandTransport:
             stdin=msgspec.json.encode(brief_of(envelope)) + b"\n",
             seconds=agent.seconds or self._limits.command_seconds,
             output_bytes=self._limits.command_output_bytes,
-            sandbox=Sandbox(read_only=binds, writable=(str(tree),), network=agent.network, required=not agent.unsandboxed),
+            sandbox=Sandbox(read_only=binds, writable=(str(tree),), network=agent.network),
             label=task.task_id,
         )
 
@@ -141,14 +141,21 @@ class CommandTransport:
                 await asyncio.to_thread(self._blobs.put, stream)
         run = run_of(envelope, result)
         if result.timed_out:
-            return Receipt(outcome="failed", detail=f"It ran longer than {envelope.agent.seconds or 0} seconds.", run=run)
+            return Receipt(
+                outcome="failed", detail=f"It ran longer than {envelope.agent.seconds or 0} seconds.", run=run
+            )
         if result.signal is not None:
             return Receipt(outcome="failed", detail=f"It was ended by signal {result.signal}.", run=run)
         text = result.stdout[-_TEXT_BYTES:].decode("utf-8", "replace")
         commit, changed = await self._changes(envelope, tree)
         artifacts = await asyncio.to_thread(self._artifacts, envelope, tree)
         return Receipt(
-            outcome="submitted", text=text or f"exit {result.exit_code}", commit=commit, changed=changed, run=run, artifacts=artifacts
+            outcome="submitted",
+            text=text or f"exit {result.exit_code}",
+            commit=commit,
+            changed=changed,
+            run=run,
+            artifacts=artifacts,
         )
 
     async def _changes(self, envelope: Envelope, tree: Path) -> tuple[str, tuple[str, ...]]:
@@ -249,7 +256,7 @@ def run_of(envelope: Envelope, result: JobResult) -> CheckRun:
 
 
 def _read_regular(path: Path, limit: int) -> bytes | None:
-    """Read once, without following a link or blocking on a pipe; None for anything but a plain file within the limit."""
+    """Read once, following no link and blocking on no pipe; None for anything but a plain file within the limit."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

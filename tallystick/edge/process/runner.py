@@ -64,6 +64,20 @@ class ProcessRunner:
         self._launched[job.job_id] = asyncio.Event()
         return await self._shared(job.job_id, self._start(folder, job))
 
+    async def started(self, job_id: str) -> int:
+        """Wait until the command of a job runs; its process id, 0 where it ended without having been started."""
+        folder = Folder(self._jobs, job_id)
+        launched = self._launched.get(job_id)
+        if launched:
+            await launched.wait()
+        while True:
+            kept = folder.kept()
+            if kept and kept.main:
+                return kept.main
+            if not folder.is_kept():
+                return 0
+            await asyncio.sleep(POLL_SECONDS / 5)
+
     async def adopt(self, job_id: str) -> JobResult:
         """Wait for a job that an earlier host started, and collect its result; it can be read again until `forget`.
 
