@@ -244,9 +244,10 @@ class Connection(asyncio.Protocol):
 
     async def drained(self) -> None:
         """Wait until the client reads again. Raises `Gone`."""
+        await asyncio.sleep(0)  # a client that reads fast never fills the buffer: others must get their turn all the same
         while self._transport and self._can_write:
             await asyncio.shield(self._can_write)
-        if not self._transport:
+        if not self._transport or self._transport.is_closing():
             raise Gone
 
     def ancestors(self) -> tuple[str, ...]:
