@@ -151,6 +151,17 @@ def test_running_calls_are_told_when_the_host_stops(home):
     assert answers[7]["error"]["code"] == "unavailable"
 
 
+def test_what_a_vanished_client_asked_for_is_finished_when_the_host_stops(home):
+    host = home.probe()
+    with home.raw() as client:
+        client.send({"id": 1, "op": "slow_write"})
+        client.send({"id": 2, "op": "echo"})
+        assert client.line()["id"] == 2
+    host.send_signal(signal.SIGTERM)
+    assert host.wait(SECONDS) == 0
+    assert (home.path / "written").exists()
+
+
 # --- files ------------------------------------------------------------------------------------------------------
 
 

@@ -48,13 +48,18 @@ async def hang(call):
     await asyncio.Event().wait()
 
 
+async def slow_write(call):
+    await call.interrupted()
+    (Path(bootstrap.wire.home()) / "written").touch()
+
+
 async def listen(call):
     await SERVER[0].listen_session(call.arguments["session"], Path(call.arguments["path"]))
     return True
 
 
 async def tasks(call):
-    return sum(len(c.tasks) for c in SERVER[0].connections)
+    return len(SERVER[0].tasks)
 
 
 async def inbox_hint(call):
@@ -159,6 +164,7 @@ def build(settings):
         hang=hang,
         cli=cli,
         listen=listen,
+        slow_write=slow_write,
         tasks=tasks,
         inbox_hint=inbox_hint,
     )
