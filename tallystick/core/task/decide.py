@@ -28,6 +28,7 @@ def decide(
         raise missing(command.task_id)
     task = work.task
     row = BY_COMMAND[type(command)]
+    check_actor(task, ctx, row)
     again = moves.REPLAYS.get(type(command))
     replayed = again(task, command, ctx) if again else None
     if replayed is not None:
@@ -45,12 +46,16 @@ def missing(task_id: str) -> Refused:
     )
 
 
-def check(task: Task, command: cmd.TaskCommand, ctx: Context, row: Transition) -> None:
-    """What the table says of every move: who, from where, with which fence, on which version."""
+def check_actor(task: Task, ctx: Context, row: Transition) -> None:
+    """Who may do it. Asked before a repeat is recognised: also that a task exists is told only to those who see it."""
     if not _sees(task, ctx):
         raise missing(task.task_id)
     if not any(has_role(role, task, ctx) for role in row.by):
         raise _not_yours(task, ctx, row)
+
+
+def check(task: Task, command: cmd.TaskCommand, ctx: Context, row: Transition) -> None:
+    """What the table says of every move: from where, with which fence, on which version."""
     if task.place not in row.sources:
         raise wrong_place(task, row)
     if command.base is not None and command.base < task.version:

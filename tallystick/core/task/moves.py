@@ -393,4 +393,4 @@ REPLAYS: dict[type, Callable[[Task, Any, Context], Unchanged | None]] = {
     cmd.ReleaseTask: _release_again,
     cmd.SettleTrace: _settle_again,
 }
-"""Commands that may come again: recognised before anything else is checked."""
+"""Commands that may come again: recognised before anything but the actor is checked."""
