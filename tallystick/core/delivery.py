@@ -189,7 +189,8 @@ def evolve(deliveries: tuple[Delivery, ...], recorded: ev.Recorded, task: Task) 
     after = _inferred(after, recorded)
     if task.open:
         return after
-    return tuple(_end(d, recorded.at, _ENDINGS.get(task.state, "")) if d.open else d for d in after)
+    how = "expired" if task.reason is R.EXPIRED else _ENDINGS.get(task.state, "")
+    return _ended(after, recorded.at, how)
 
 
 _ENDINGS = {S.FAILED: "failed", S.CANCELED: "canceled", S.REJECTED: "rejected", S.COMPLETED: "settled"}
@@ -202,12 +203,9 @@ def _end(d: Delivery, at: float, how: str) -> Delivery:
 
 def _add(d: Delivery, at: float, *facts: FactSeen, **changes: Any) -> Delivery:
     new = tuple(f for f in facts if not _has(d, f.fact))
-    kept = d.facts
-    if new and new[0].fact is Fact.RECORDED and len(new) == 1 and _has(d, Fact.WORKING):
-        # A pull take says claimed, admitted and working at once; the proof of recording comes later.
-        kept, last = d.facts[:-1], d.facts[-1:]
-        return replace(d, facts=(*kept, *new, *last), updated_at=at, **changes)
-    return replace(d, facts=(*kept, *new), updated_at=at, **changes)
+    # A pull take says claimed, admitted and working at once; the proof of recording may come later, or before it.
+    ordered = tuple(sorted((*d.facts, *new), key=lambda f: ev.FACT_ORDER.index(f.fact)))
+    return replace(d, facts=ordered, updated_at=at, **changes)
 
 
 def _only(
