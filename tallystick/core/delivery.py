@@ -166,6 +166,8 @@ def _doubt(work: Work, c: cmd.DoubtDelivery, _ctx: Context, _sofar: Any) -> ev.D
     delivery = _known(work, c.delivery_id)
     if delivery.unverified or not delivery.open:
         return Unchanged(work.task.task_id)
+    if delivery.intent != "intended":
+        raise conflict(f"Delivery {short(c.delivery_id)} was never dispatched.", "Nothing is to be doubted.")
     return ev.DeliveryUnverified(**_place(work.task), delivery_id=c.delivery_id, detail=c.detail)
 
 
@@ -372,8 +374,12 @@ def _back(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.HolderReturned, _t: T
     )
 
 
-def _doubted(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.TaskDoubted, _t: Task) -> tuple[Delivery, ...]:
-    return tuple(replace(d, unverified=True, due_at=0.0, updated_at=r.at) if d.open else d for d in ds)
+def _doubted(ds: tuple[Delivery, ...], r: ev.Recorded, e: Any, _t: Task) -> tuple[Delivery, ...]:
+    if e.reason is not R.UNVERIFIED:
+        return ds
+    return tuple(
+        replace(d, unverified=True, intent="unverified", due_at=0.0, updated_at=r.at) if d.in_flight else d for d in ds
+    )
 
 
 def _compensated(ds: tuple[Delivery, ...], r: ev.Recorded, e: Any, _t: Task) -> tuple[Delivery, ...]:
@@ -399,6 +405,7 @@ _CHANGES: dict[type, Callable[..., tuple[Delivery, ...]]] = {
     ev.DeliveryUnverified: _unverified,
     ev.HolderReturned: _back,
     ev.TaskDoubted: _doubted,
+    ev.TaskExpired: _doubted,
     ev.TaskFailed: _compensated,
     ev.CheckReported: _compensated,
     ev.ResultRefused: _compensated,

@@ -174,10 +174,8 @@ def _after_permission(task: Task, c: cmd.DecidePermission) -> tuple[S, R]:
 
 def _in_hand(work: Work) -> bool:
     """Whether something of it may be running now."""
-    assignment = work.assignment
-    pushed = assignment is not None and assignment.open and assignment.intent == "intended"
     task = work.task
-    return task.state is S.WORKING or pushed or (task.state is S.AUTH_REQUIRED and bool(task.holder))
+    return task.state is S.WORKING or work.in_flight or (task.state is S.AUTH_REQUIRED and bool(task.holder))
 
 
 def _canceled_by(ctx: Context, task: Task) -> R:
@@ -259,6 +257,11 @@ def _lapse(work: Work, c: cmd.LapseLease, ctx: Context) -> ev.LeaseLapsed | ev.T
     until = max(task.lease_until, ctx.lease_until)
     if c.fence != task.fence or not task.lease_until or ctx.now < until:
         raise conflict(f"The lease of task {name_of(task)} is not over.", "Nothing is to be done.")
+    if work.in_flight:
+        raise conflict(
+            f"Task {name_of(task)} was pushed to its holder, and what became of it is not known.",
+            "A person or a reconciler has to tell before it is tried again.",
+        )
     if task.cancel_requested_at:
         return ev.TaskCanceled(state=S.CANCELED, reason=_canceled_by(ctx, task), cascade=task.cascade)
     return ev.LeaseLapsed(state=S.SUBMITTED, reason=R.NEW, delivery_id=c.delivery_id, previous=task.holder)
@@ -272,7 +275,9 @@ def _recover(work: Work, _c: cmd.RecoverLease, ctx: Context) -> ev.LeaseRecovere
     )
 
 
-def _doubt(_work: Work, c: cmd.DoubtTask, _ctx: Context) -> ev.TaskDoubted:
+def _doubt(work: Work, c: cmd.DoubtTask, _ctx: Context) -> ev.TaskDoubted:
+    if not work.in_flight and work.task.reason is not R.CHECKING:
+        raise conflict(f"Nothing of task {name_of(work.task)} is being done by the host.", "Nothing is to be doubted.")
     return ev.TaskDoubted(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED, detail=c.detail)
 
 
@@ -298,9 +303,7 @@ def _expire(work: Work, _c: cmd.ExpireTask, ctx: Context) -> ev.TaskExpired:
     task = work.task
     if not task.deadline_at or ctx.now < task.deadline_at or task.handed_in_at:
         raise conflict(f"The deadline of task {name_of(task)} does not end it now.", "Nothing is to be done.")
-    assignment = work.assignment
-    unknown = assignment is not None and assignment.open and (assignment.unverified or assignment.intent == "intended")
-    if unknown:
+    if work.in_flight:
         return ev.TaskExpired(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED)
     return ev.TaskExpired(state=S.FAILED, reason=R.EXPIRED)
 
