@@ -309,20 +309,35 @@ def _ended(ds: tuple[Delivery, ...], at: float, how: str) -> tuple[Delivery, ...
     return tuple(_end(d, at, how) if d.open else d for d in ds)
 
 
+def _doubt_settled(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DoubtSettled, task: Task) -> tuple[Delivery, ...]:
+    """Somebody told what became of it; a cancel tells nothing, and the flag stays."""
+    fact = FactSeen(Fact.SUBMITTED, r.at, r.actor.id, f"settled: {e.outcome}")
+
+    def change(d: Delivery) -> Delivery:
+        if not d.in_flight or e.outcome == "cancel":
+            return d
+        if e.outcome == "done":
+            return _add(d, r.at, fact, unverified=False, intent="performed")
+        return replace(d, unverified=False, intent="refuted")
+
+    return _again("failed")(tuple(change(d) for d in ds), r, e, task) if e.outcome != "cancel" else ds
+
+
 def _again(how: str) -> Callable[..., tuple[Delivery, ...]]:
     """The attempt in hand ends, and a new one begins."""
 
     def change(ds: tuple[Delivery, ...], r: ev.Recorded, e: Any, task: Task) -> tuple[Delivery, ...]:
         after = _ended(ds, r.at, how)
-        if not e.delivery_id or e.state is not S.SUBMITTED:
+        if not e.delivery_id or e.state not in (S.SUBMITTED, S.AUTH_REQUIRED) or e.reason is R.COMPENSATING:
             return after
-        return (*after, _new(r, task, e.delivery_id, "assignment", task.assignee, session=task.session_wanted))
+        new = _new(r, task, e.delivery_id, "assignment", task.assignee, session=task.session_wanted)
+        return (*after, new if e.state is S.SUBMITTED else replace(new, due_at=0.0))
 
     return change
 
 
 def _admitted(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.TaskAdmitted, _t: Task) -> tuple[Delivery, ...]:
-    return _only(ds, _assignment_id(ds), lambda d: replace(d, due_at=r.at, updated_at=r.at))
+    return _only(ds, _assignment_id(ds), lambda d: replace(d, due_at=r.at, updated_at=r.at) if d.open else d)
 
 
 def _leased(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryLeased, _t: Task) -> tuple[Delivery, ...]:
@@ -398,7 +413,7 @@ _CHANGES: dict[type, Callable[..., tuple[Delivery, ...]]] = {
     ev.TaskReleased: _again("canceled"),
     ev.LeaseLapsed: _again("failed"),
     ev.TaskRestarted: _again("failed"),
-    ev.DoubtSettled: _again("failed"),
+    ev.DoubtSettled: _doubt_settled,
     ev.DeliveryLeased: _leased,
     ev.DeliveryBegun: _begun,
     ev.DeliveryReturned: _returned,

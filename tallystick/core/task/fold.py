@@ -219,8 +219,13 @@ def _doubted(_t: Task, _r: ev.Recorded, e: ev.TaskDoubted) -> dict[str, Any]:
 
 
 def _settled_doubt(t: Task, _r: ev.Recorded, e: ev.DoubtSettled) -> dict[str, Any]:
-    again = e.state is S.SUBMITTED
-    return {**_no_holder(), "doubt": "", "rounds": 0, "attempt": t.attempt + 1 if again else t.attempt}
+    after = {**_no_holder(), "doubt": "", "rounds": 0}
+    if e.reason is R.COMPENSATING:
+        return {**after, "failures": t.failures + 1}
+    if e.state is not S.SUBMITTED:
+        return after
+    # Whoever held it before may still wake up: its fence must not bring it back.
+    return {**after, "attempt": t.attempt + 1, "last_holder": "", "last_session": ""}
 
 
 def _restarted(t: Task, _r: ev.Recorded, e: ev.TaskRestarted) -> dict[str, Any]:
