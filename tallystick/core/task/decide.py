@@ -8,8 +8,10 @@ from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, conflict, denied, invalid, not_found
 from tallystick.core.events import TaskEvent
 from tallystick.core.identity import ActorKind, short
+from tallystick.core.route import agent_mode
 from tallystick.core.state import Context, Task, Unchanged, Work
 from tallystick.core.task import moves
+from tallystick.core.task.ground import check_may_start
 from tallystick.core.task.submit import submit
 from tallystick.core.task.table import BY_COMMAND, Role, Transition
 from tallystick.core.task.turn import reviewer_of
@@ -34,6 +36,9 @@ def decide(
     if replayed is not None:
         return replayed
     check(task, command, ctx, row)
+    if isinstance(command, cmd.LeaseDelivery):
+        agent = ctx.directory.agents.get(task.assignee)
+        check_may_start(task, agent_mode(agent, ctx.directory, task.workspace) if agent else "running", ctx)
     move = moves.MOVES.get(type(command))
     return move(work, command, ctx) if move else None
 

@@ -17,7 +17,7 @@ from tallystick.core.model import TaskState as S
 from tallystick.core.route import agent_mode
 from tallystick.core.state import Context, Task, Unchanged, Work
 from tallystick.core.task import results
-from tallystick.core.task.ground import check_said, name_of, pull_lease, same_place, session_alive
+from tallystick.core.task.ground import check_may_start, check_said, name_of, pull_lease, same_place, session_alive
 from tallystick.core.task.results import check_children, would_fail
 from tallystick.core.task.submit import admission, check_assignee, check_body, promise
 from tallystick.core.task.table import REASONS
@@ -39,12 +39,14 @@ def _claim(work: Work, c: cmd.ClaimTask, ctx: Context) -> ev.TaskClaimed | ev.Ho
             f"Task {name_of(task)} is for the session {short(task.session_wanted)} alone.",
             "Leave it to that session, or ask its requester to reassign it.",
         )
-    _check_running(task, agent, ctx)
+    if agent is not None and c.session != ctx.actor.session:
+        raise denied("A session takes work only for itself.", f"Take it in the session that will do it: {name_of(task)}")
+    check_may_start(task, _mode_for(task, agent, ctx), ctx)
     assignment = work.assignment
     lease = 0.0 if agent is None else ctx.now + ctx.limits.pull_lease_seconds
     return ev.TaskClaimed(
         state=S.WORKING,
-        delivery_id=assignment.delivery_id if assignment else "",
+        delivery_id=assignment.delivery_id if assignment and assignment.open else "",
         holder=ctx.actor.id,
         session=c.session if agent else "",
         fence=task.fence + 1,
@@ -66,18 +68,11 @@ def _claim_held(task: Task, c: cmd.ClaimTask, ctx: Context) -> ev.HolderReturned
     )
 
 
-def _check_running(task: Task, agent: Any, ctx: Context) -> None:
-    mode = agent_mode(agent, ctx.directory, task.workspace) if agent else ctx.directory.mode
+def _mode_for(task: Task, agent: Any, ctx: Context) -> str:
     session = ctx.directory.sessions.get(ctx.actor.session)
     if session is not None and session.mode != "running":
-        mode = session.mode
-    if task.mode == "paused":
-        mode = "paused"
-    if mode != "running":
-        raise conflict(
-            f"Task {name_of(task)} cannot be taken now: a person has set this to {mode}.",
-            "Wait until a person says `tally resume`.",
-        )
+        return session.mode
+    return agent_mode(agent, ctx.directory, task.workspace) if agent else ctx.directory.mode
 
 
 def _claim_again(task: Task, c: cmd.ClaimTask, ctx: Context) -> Unchanged | None:
