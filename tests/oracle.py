@@ -70,7 +70,7 @@ MOVES: dict[str, tuple[str, str, str]] = {
     "SettleDoubt": (
         "person host",
         "input_required/unverified",
-        f"submitted/rework completed/approved canceled/by_person {BAD}",
+        f"submitted/rework completed/approved canceled/* {BAD}",
     ),
     "ExpireTask": (
         "host",

@@ -281,6 +281,8 @@ def _handed_in(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.ResultHandedIn, _
     ]
 
     def change(d: Delivery) -> Delivery:
+        if not d.open:
+            return d
         intent = "performed" if d.intent else ""
         return _add(d, r.at, *facts, due_at=0.0, unverified=False, intent=intent)
 
@@ -334,6 +336,10 @@ def _again(how: str) -> Callable[..., tuple[Delivery, ...]]:
         return (*after, new if e.state is S.SUBMITTED else replace(new, due_at=0.0))
 
     return change
+
+
+def _corrected(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskCorrected, task: Task) -> tuple[Delivery, ...]:
+    return (*ds, _new(r, task, e.delivery_id, "assignment", task.assignee)) if e.delivery_id else ds
 
 
 def _admitted(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.TaskAdmitted, _t: Task) -> tuple[Delivery, ...]:
@@ -414,6 +420,7 @@ _CHANGES: dict[type, Callable[..., tuple[Delivery, ...]]] = {
     ev.LeaseLapsed: _again("failed"),
     ev.TaskRestarted: _again("failed"),
     ev.DoubtSettled: _doubt_settled,
+    ev.TaskCorrected: _corrected,
     ev.DeliveryLeased: _leased,
     ev.DeliveryBegun: _begun,
     ev.DeliveryReturned: _returned,

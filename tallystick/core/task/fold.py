@@ -240,7 +240,10 @@ def _frozen(t: Task, _r: ev.Recorded, _e: ev.TaskFrozen) -> dict[str, Any]:
 
 def _corrected(t: Task, _r: ev.Recorded, e: ev.TaskCorrected) -> dict[str, Any]:
     kept = {} if e.state is S.WORKING and t.holder else _no_holder()
-    return {**kept, "rounds": 0, "doubt": "", "settled": False, "lease_until": 0.0}
+    canceled = {} if t.open else {"cancel_requested_at": 0.0, "cancel_by_person": False, "cascade": ()}
+    attempt = t.attempt + 1 if e.delivery_id else t.attempt
+    after = {"rounds": 0, "doubt": "", "settled": False, "lease_until": e.lease_until, "attempt": attempt}
+    return {**kept, **canceled, **after}
 
 
 def _settled(_t: Task, _r: ev.Recorded, _e: ev.TraceSettled) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def _claim(work: Work, c: cmd.ClaimTask, ctx: Context) -> ev.TaskClaimed | ev.Ho
             "Leave it to that session, or ask its requester to reassign it.",
         )
     if agent is not None and c.session != ctx.actor.session:
-        raise denied("A session takes work only for itself.", f"Take it in the session that will do it: {name_of(task)}")
+        raise denied("A session takes work only for itself.", "Take it in the session that will do it.")
     check_may_start(task, _mode_for(task, agent, ctx), ctx)
     assignment = work.assignment
     lease = 0.0 if agent is None else ctx.now + ctx.limits.pull_lease_seconds
@@ -326,7 +326,16 @@ def _correct(work: Work, c: cmd.CorrectTask, ctx: Context) -> ev.TaskCorrected:
         raise invalid(f"{c.state.value} has no reason {c.reason.value!r}.", f"Use one of: {known}")
     if c.state is S.WORKING and not work.task.holder:
         raise conflict("Nobody holds it, so it cannot be working.", "Correct it to submitted/new and let it be taken.")
-    return ev.TaskCorrected(state=c.state, reason=c.reason, text=c.text)
+    assignment = work.assignment
+    again = c.state is S.SUBMITTED and c.reason is not R.COMPENSATING and not (assignment and assignment.open)
+    leased = c.state is S.WORKING and c.reason is not R.CHECKING
+    return ev.TaskCorrected(
+        state=c.state,
+        reason=c.reason,
+        delivery_id=c.delivery_id if again else "",
+        lease_until=pull_lease(work.task, ctx) if leased else 0.0,
+        text=c.text,
+    )
 
 
 def _settle(work: Work, c: cmd.SettleTrace, _ctx: Context) -> ev.TraceSettled:
