@@ -19,7 +19,7 @@ from tallystick.core.state import Context, Task, Unchanged, Work
 from tallystick.core.task import results
 from tallystick.core.task.ground import check_may_start, check_said, name_of, pull_lease, same_place, session_alive
 from tallystick.core.task.results import check_children, would_fail
-from tallystick.core.task.submit import admission, check_assignee, check_body, promise
+from tallystick.core.task.submit import admission, check_assignee, check_body, check_cycle, check_session, promise
 from tallystick.core.task.table import REASONS
 
 # --- take, progress, questions ----------------------------------------------------------------------------------
@@ -211,6 +211,8 @@ def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigne
     if c.assignee and c.assignee == (task.reviewer or ""):
         raise invalid("The reviewer cannot be the assignee.", "Choose another assignee.")
     agent = check_assignee(c.assignee, task.workspace, ctx)
+    check_session(c.session, c.assignee, ctx)
+    check_cycle(c.assignee, ctx)
     state, reason, rule = admission(agent, c.assignee, task.requester, ctx)
     if state is S.REJECTED:
         raise denied(f"{ctx.directory.alias_of(c.assignee)} takes no work from others.", "Choose another assignee.")
