@@ -41,7 +41,9 @@ def _withdrawn(task: Task) -> Task:
     """A permission that nobody decided is withdrawn when the task no longer waits for it."""
     if task.state is S.AUTH_REQUIRED or all(p.decision for p in task.permissions):
         return task
-    return replace(task, permissions=tuple(p if p.decision else replace(p, decision="canceled") for p in task.permissions))
+    return replace(
+        task, permissions=tuple(p if p.decision else replace(p, decision="canceled") for p in task.permissions)
+    )
 
 
 def _common(task: Task, r: ev.Recorded, e: Any) -> dict[str, Any]:
