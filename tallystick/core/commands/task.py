@@ -254,6 +254,8 @@ class CorrectTask(TaskCommand, frozen=True, kw_only=True):
     state: TaskState
     reason: WhyState
     text: Text
+    delivery_id: str = ""
+    """Of the new attempt, where it is to be handed over again."""
 
 
 class SettleTrace(TaskCommand, frozen=True, kw_only=True):

@@ -261,6 +261,10 @@ class TaskFrozen(TaskEvent, frozen=True, kw_only=True):
 class TaskCorrected(TaskEvent, frozen=True, kw_only=True):
     """A person set the state by hand and said why."""
 
+    delivery_id: str = ""
+    """The new attempt, where it is to be handed over again and none is open."""
+    lease_until: float = 0.0
+
 
 class TraceSettled(TaskEvent, frozen=True, kw_only=True):
     """Every part of the trace is final and was declared settled."""

@@ -26,7 +26,8 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     parent = _check_parent(c, ctx)
     requester = c.requester if c.requester and ctx.actor.kind is ActorKind.HOST else ctx.actor.id
     agent = check_assignee(c.assignee, c.workspace, ctx)
-    _check_cycle(c.assignee, ctx)
+    check_session(c.session, c.assignee, ctx)
+    check_cycle(c.assignee, ctx)
     _check_reviewer(c.reviewer, c.assignee, ctx)
     state, reason, rule = admission(agent, c.assignee, requester, ctx)
     return ev.TaskSubmitted(
@@ -160,7 +161,19 @@ def _check_parent(c: cmd.SubmitTask, ctx: Context) -> Task | None:
     return parent
 
 
-def _check_cycle(assignee: str, ctx: Context) -> None:
+def check_session(session: str, assignee: str, ctx: Context) -> None:
+    """`@reviewer/ses_…` is that very session or nothing: it must be the assignee's and must not have ended."""
+    known = ctx.directory.sessions.get(session)
+    if not session or (known is not None and known.agent == assignee and not known.ended):
+        return
+    raise not_found(
+        f"{ctx.directory.alias_of(assignee)} has no session {short(session)} that could take it.",
+        "Leave the session out, so that any of its sessions may take it.",
+    )
+
+
+def check_cycle(assignee: str, ctx: Context) -> None:
+    """A → B → A is refused: whoever waits for a piece of work cannot be given a part of it."""
     if not assignee or ctx.actor.kind is ActorKind.HOST:
         return
     for task in ctx.ancestors:
