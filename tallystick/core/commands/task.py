@@ -264,6 +264,10 @@ class SettleTrace(TaskCommand, frozen=True, kw_only=True):
     open_parts: tuple[str, ...] = ()
 
 
+class EraseTexts(TaskCommand, frozen=True, kw_only=True):
+    """Erase the words of a task for good; the events stay."""
+
+
 class MoveTurn(TaskCommand, frozen=True, kw_only=True):
     """Work out again whose turn it is (a party left)."""
 
@@ -346,6 +350,7 @@ TaskCommands = (
     | FreezeTask
     | CorrectTask
     | SettleTrace
+    | EraseTexts
     | MoveTurn
     | SetTaskMode
     | RecordDelivery

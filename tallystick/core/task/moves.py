@@ -351,6 +351,10 @@ def _settle_again(task: Task, _c: cmd.SettleTrace, _ctx: Context) -> Unchanged |
     return Unchanged(task.task_id) if task.settled else None
 
 
+def _erase(work: Work, _c: cmd.EraseTexts, _ctx: Context) -> ev.TextsErased:
+    return ev.TextsErased(**same_place(work.task))
+
+
 def _move_turn(work: Work, _c: cmd.MoveTurn, _ctx: Context) -> ev.TurnMoved:
     return ev.TurnMoved(**same_place(work.task))
 
@@ -391,6 +395,7 @@ MOVES: dict[type, Callable[[Work, Any, Context], ev.TaskEvent]] = {
     cmd.FreezeTask: _freeze,
     cmd.CorrectTask: _correct,
     cmd.SettleTrace: _settle,
+    cmd.EraseTexts: _erase,
     cmd.MoveTurn: _move_turn,
     cmd.SetTaskMode: _mode,
 }
