@@ -177,8 +177,7 @@ class Hints:
 
     async def start(self) -> None:
         """Remove all hints (a missing one means: look), then keep them."""
-        folder = Path(self._path_of(str(self._home), "x")).parent
-        await asyncio.to_thread(_empty, folder)
+        await asyncio.to_thread(_empty, Path(self._path_of(str(self._home), "x")).parent)
         self._task = asyncio.create_task(self._run(), name="hints")
 
     async def stop(self) -> None:
@@ -186,8 +185,7 @@ class Hints:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        folder = Path(self._path_of(str(self._home), "x")).parent
-        await asyncio.to_thread(_empty, folder)
+        await asyncio.to_thread(_empty, Path(self._path_of(str(self._home), "x")).parent)
 
     def before_commit(self, batch: list[Entry]) -> None:
         """Raise the hint of everybody who is about to have something new."""
@@ -230,7 +228,7 @@ class Hints:
         try:
             _replace(path, f"{count}\n".encode(), lasting=False)
         except OSError:
-            path.unlink(missing_ok=True)  # no hint means: look
+            await asyncio.to_thread(path.unlink, True)  # no hint means: look
 
 
 def _parties(row: Row, *, seen: bool = False) -> list[str]:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from tallystick.app.counts import is_test_runner
 from tallystick.app.desk import forms
 from tallystick.app.desk.evidence import Evidence
-from tallystick.app.desk.ground import Guest, digest_of
+from tallystick.app.desk.ground import digest_of
+from tallystick.app.desk.interface import Guest
 from tallystick.app.execute import Outcome
 from tallystick.core import commands as cmd
 from tallystick.core.errors import invalid, not_found
@@ -154,7 +155,7 @@ class Asking(Evidence):
         known = Known(
             aliases={a.alias: a.agent_id for a in members}
             | {p.alias: p.person_id for p in self.directory.persons.values()},
-            displayed={a.display_name: (a.agent_id,) for a in members if a.display_name},
+            displayed={a.display_name: frozenset({a.agent_id}) for a in members if a.display_name},
         )
         return tuple(m.name for m in resolve(f"{form.title}\n\n{form.body}", known).unresolved)
 

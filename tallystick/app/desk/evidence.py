@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from tallystick.app.desk.ground import Ground, Guest
+from tallystick.app.desk.ground import Ground
+from tallystick.app.desk.interface import Guest
 from tallystick.core.errors import Refused, invalid
 from tallystick.core.model import BlobReference, ExternalReference, GitReference, Reference
 from tallystick.core.state import Task
@@ -94,7 +95,7 @@ class Evidence(Ground):
         return Path(place.root)
 
     async def base(self, guest: Guest) -> tuple[str, str]:
-        """The workspace's repository and the commit that HEAD is now, brought into the mirror; empty where there is none."""
+        """The workspace's repository and what HEAD is now, brought into the mirror; empty where there is none."""
         place = self.directory.workspaces[guest.workspace]
         if not place.repository:
             return "", ""
@@ -135,17 +136,15 @@ class Evidence(Ground):
             raise invalid("This workspace is not a git repository.", "Hand in files instead: --file PATH.")
         full = await self.s.git.fetch(place.repository, await self._root(guest), commit)
         whole = await self.s.git.refer(place.repository, full, "", None)
-        commits, changed, empty = await self._changes(place.repository, task.base_commit, full)
-        return Shown(full, (whole, *references), commits, changed, (*blank, *(empty if not blank else ())))
+        commits, changed = await self._changes(place.repository, task.base_commit, full)
+        return Shown(full, (whole, *references), commits, changed, blank)
 
-    async def _changes(
-        self, repository: str, base: str, commit: str
-    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    async def _changes(self, repository: str, base: str, commit: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if not base or base == commit:
-            return (), (), ()
+            return (), ()
         changes = await self.s.git.changes(repository, base, commit)
         commits = await self.s.git.log_between(repository, base, commit)
-        return tuple(commits), tuple(c.path for c in changes), ()
+        return tuple(commits), tuple(c.path for c in changes)
 
     async def _is_blank(self, reference: Reference) -> bool:
         """Empty or white space only. Whole trees and what is outside are not looked at."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tallystick.app.desk import forms
-from tallystick.app.desk.ground import Ground, Guest
+from tallystick.app.desk.ground import Ground
+from tallystick.app.desk.interface import Guest
 from tallystick.app.views import show
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Workspace
@@ -39,9 +41,8 @@ class Reading(Ground):
     async def saw(self, guest: Guest, shown: forms.Shown) -> None:
         """The reader acknowledged a `show` after its flush."""
         self._shown_revision[guest.actor.id, shown.task_id] = shown.revision
-        rows = await self.s.views.rows("seen", party=guest.actor.id, task_id=shown.task_id)
-        new = bool(rows) and bool(rows[0]["new"])
-        await self._saw(guest, ((shown.task_id, shown.version),) if new else ())
+        if await self.s.views.is_new(guest.actor.id, shown.task_id):
+            await self._saw(guest, ((shown.task_id, shown.version),))
 
     async def follow(self, guest: Guest, task: str) -> AsyncIterator[forms.Shown]:
         """The task now and after each further event, ending once it is closed or waits for the follower."""
@@ -117,7 +118,7 @@ class Reading(Ground):
         repository = await self.s.git.find(here)
         root = Path(repository.root) if repository else Path(place.root)
         try:
-            return root, str(Path(here, typed).resolve().relative_to(root))
+            return root, str(Path(os.path.realpath(Path(here, typed))).relative_to(root))
         except ValueError:
             raise not_found(f"{typed!r} is outside of this workspace.", "Name a file inside it.") from None
 

@@ -18,6 +18,7 @@ from tallystick.app.desk.ground import Ground
 from tallystick.app.desk.interface import Guest
 from tallystick.app.rebuild import replay
 from tallystick.app.views import show
+from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused
 
 _LOW_DISK_BYTES = 500 * 1024 * 1024
@@ -84,7 +85,7 @@ class Upkeep(Ground):
         from tallystick import __version__
 
         python = ".".join(str(part) for part in sys.version_info[:3])
-        saw = f"tallystick {__version__}, Python {python}, {self.s.maintenance.describe()}"
+        saw = f"tallystick {__version__}, Python {python}, {self.s.engine}"
         return _finding("versions", True, "looked at what is loaded", saw, "")
 
     async def _log(self) -> forms.Finding:
@@ -107,11 +108,10 @@ class Upkeep(Ground):
             fix = (
                 ""
                 if ok
-                else f"Open it by hand; what is sent to it waits in its inbox. It reads: tally inbox --as {agent.alias}"
+                else f"Open it by hand; what is sent waits in its inbox. It reads: tally inbox --as {agent.alias}"
             )
-            found.append(
-                _finding(f"presence @{agent.alias}", ok, "looked when it was last heard", saw, fix, warning=True)
-            )
+            name = f"presence @{agent.alias}"
+            found.append(_finding(name, ok, "looked when it was last heard", saw, fix, warning=True))
         return found
 
     async def _unread(self, guest: Guest) -> list[forms.Finding]:
@@ -126,7 +126,8 @@ class Upkeep(Ground):
             if int(rows[0]["turn_version"] or 0) > int(rows[0]["seen"] or 0) and age > 3600:
                 saw = f"a message has waited for {age / 3600:.0f} h without being looked at"
                 fix = f"Open @{agent.alias} by hand, or give its work to another: tally reassign ID @name"
-                found.append(_finding(f"inbox @{agent.alias}", False, "looked for unread work", saw, fix, warning=True))
+                name = f"inbox @{agent.alias}"
+                found.append(_finding(name, False, "looked for unread work", saw, fix, warning=True))
         return found
 
     # --- the log ------------------------------------------------------------------------------------------------
@@ -168,11 +169,11 @@ class Upkeep(Ground):
         """Erase the words of one task; the chain stays valid and the tombstone visible."""
         self.person(guest, "erase words from the log")
         task_id = await self.task_id(guest, task)
+        await self.do(guest, cmd.EraseTexts(task_id=task_id))
         count = await self.s.maintenance.erase(task_id)
         self.s.heads.forget(task_id)
-        await self.s.rebuild_task(task_id)
         return forms.Done(
-            detail=f"{count} texts of the task were erased here. Backups and exports that were made before keep theirs.",
+            detail=f"{count} texts of the task were erased here. Backups and exports made before keep theirs.",
             id=task_id,
             changed=count > 0,
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tallystick.app.desk import forms
 from tallystick.app.desk.evidence import Evidence
-from tallystick.app.desk.ground import Guest, digest_of
+from tallystick.app.desk.ground import digest_of
+from tallystick.app.desk.interface import Guest
 from tallystick.app.views import show, tasks
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, conflict, invalid
@@ -103,10 +104,10 @@ class Working(Evidence):
     async def settled_check(self, guest: Guest, task: str) -> forms.Shown:
         """Waits until a running check of the task has been reported, or waits for a person."""
         task_id = await self.task_id(guest, task)
-        shown = await self.s.views.show(task_id)
+        seen = await self.s.views.show(task_id)
         async for shown in self.s.views.follow(task_id, lambda s: s.reason != Reason.CHECKING.value):
-            continue
-        return shown
+            seen = shown
+        return seen
 
     # --- review -------------------------------------------------------------------------------------------------
 
@@ -196,10 +197,10 @@ class Working(Evidence):
             command = cmd.SettleTrace(task_id=str(row["task_id"]), open_parts=still_open)
             try:
                 outcome = await self.do(guest, command)
-            except Refused as refusal:
-                if row["parent"] and still_open == ():
-                    continue
-                raise refusal
+            except Refused:
+                if row["parent"] and not still_open:
+                    continue  # a part that another asked for: settled with the rest by the host
+                raise
             moved = moved or self.moved(outcome)
         if moved is None:
             raise conflict("There is nothing to settle in that trace.", "See it with `tally trace ID`.")

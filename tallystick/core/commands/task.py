@@ -234,7 +234,9 @@ class SettleDoubt(TaskCommand, frozen=True, kw_only=True):
 
 
 class ExpireTask(TaskCommand, frozen=True, kw_only=True):
-    """The deadline has passed."""
+    """The deadline has passed. `ended`: the host saw that nothing of what it had started runs any more."""
+
+    ended: bool = False
 
 
 class RestartTask(TaskCommand, frozen=True, kw_only=True):

@@ -296,11 +296,11 @@ def _settle_doubt(work: Work, c: cmd.SettleDoubt, ctx: Context) -> ev.DoubtSettl
     return ev.DoubtSettled(state=state, reason=reason, outcome=c.outcome, delivery_id=c.delivery_id, text=c.text)
 
 
-def _expire(work: Work, _c: cmd.ExpireTask, ctx: Context) -> ev.TaskExpired:
+def _expire(work: Work, c: cmd.ExpireTask, ctx: Context) -> ev.TaskExpired:
     task = work.task
     if not task.deadline_at or ctx.now < task.deadline_at or task.handed_in_at:
         raise conflict(f"The deadline of task {name_of(task)} does not end it now.", "Nothing is to be done.")
-    if work.in_flight:
+    if work.in_flight and not c.ended:
         return ev.TaskExpired(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED)
     return ev.TaskExpired(state=S.FAILED, reason=R.EXPIRED)
 
