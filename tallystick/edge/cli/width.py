@@ -1,0 +1,43 @@
+"""How many columns text takes on a terminal: wide, zero-width and combining characters counted as they are shown."""
+
+from __future__ import annotations
+
+import unicodedata
+
+ELLIPSIS = "…"
+
+
+def width(text: str) -> int:
+    """Columns that already escaped text takes."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2
+    joins = unicodedata.category(character) in ("Mn", "Me", "Cf") or "\u1160" <= character <= "\u11ff"
+    return 0 if joins else 1
+
+
+def split(text: str, columns: int) -> tuple[str, str]:
+    """The longest beginning of at most that many columns, and the rest. Marks stay with their letter."""
+    if text.isascii():
+        return text[:columns], text[columns:]
+    used = 0
+    for index, character in enumerate(text):
+        used += _columns(character)
+        if used > columns:
+            return text[:index], text[index:]
+    return text, ""
+
+
+def clip(text: str, columns: int) -> str:
+    """The text, shortened to that many columns with an ellipsis where it is longer."""
+    if width(text) <= columns:
+        return text
+    return split(text, max(0, columns - 1))[0] + ELLIPSIS if columns > 0 else ""
+
+
+def pad(text: str, columns: int) -> str:
+    """The text, filled up with spaces to that many columns."""
+    return text + " " * (columns - width(text))
