@@ -21,6 +21,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     """A new task, the first one made with this key, or a refusal."""
     if ctx.duplicate is not None:
         return _again(c, ctx.duplicate)
+    _check_asker(c.workspace, ctx)
     _check_words(c, ctx)
     _check_modes(c.workspace, ctx)
     parent = _check_parent(c, ctx)
@@ -76,6 +77,17 @@ def _again(c: cmd.SubmitTask, first: Task) -> Unchanged:
         f"The key {c.key!r} was used by you for another request ({short(first.task_id)}).",
         "Use the same request with the same key, or another key for another request.",
     )
+
+
+def _check_asker(workspace: str, ctx: Context) -> None:
+    """An agent asks only while it is here, and where it is a member: elsewhere is for it as good as absent."""
+    if ctx.actor.kind is not ActorKind.AGENT:
+        return
+    agent = ctx.directory.agents.get(ctx.actor.id)
+    if agent is None or agent.deleted:
+        raise denied("This agent has left and can ask for nothing.", "A person may join another one: tally join NAME")
+    if workspace not in agent.workspaces:
+        raise not_found("There is no such workspace.", "List them with `tally workspace`.")
 
 
 def _check_words(c: cmd.SubmitTask, ctx: Context) -> None:
