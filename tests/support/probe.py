@@ -58,6 +58,11 @@ async def listen(call):
     return True
 
 
+async def unlisten(call):
+    await SERVER[0].close_session(call.arguments["session"])
+    return True
+
+
 async def tasks(call):
     return len(SERVER[0].tasks)
 
@@ -111,7 +116,7 @@ async def flush(call, words):
 
 
 async def refused_cli(call, words):
-    raise Refused(ErrorCode.CONFLICT, "It is taken ✓.", "Take another.")
+    raise Refused(ErrorCode.CONFLICT, " ".join(words) or "It is taken ✓.", "Take another.")
 
 
 async def facts_of(call, words):
@@ -164,6 +169,7 @@ def build(settings):
         hang=hang,
         cli=cli,
         listen=listen,
+        unlisten=unlisten,
         slow_write=slow_write,
         tasks=tasks,
         inbox_hint=inbox_hint,
