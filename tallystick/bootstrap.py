@@ -28,16 +28,14 @@ PATIENCE = 20.0
 def build(settings: Settings) -> Host:
     """The host of a home, its parts named and joined. The home's lock must be held."""
     from tallystick.app.host import Host
-    from tallystick.edge.api import ApiServer, control_path
+    from tallystick.assembly import assemble
 
     limits = settings.limits
     diagnostics = Diagnostics(
         settings.home / "log" / "host.jsonl", files=limits.diagnostics_files, size=limits.diagnostics_bytes
     )
-    ops: dict[str, Handler] = {}
     host = Host(settings.home, [], diagnostics=diagnostics)
-    ops.update(lifecycle(host, started_at=time.time()))
-    host.services.append(ApiServer(ops, path=control_path(settings.home), diagnostics=diagnostics))
+    host.services += assemble(settings, diagnostics, lifecycle(host, started_at=time.time()), host.request_stop)
     return host
 
 

@@ -45,6 +45,10 @@ class HighWater:
         self._boot = boot
         return round(self._highest, 3)
 
+    def not_before(self, at: float) -> None:
+        """Time goes on from there if it was behind."""
+        self._highest = max(self._highest, at)
+
     def behind(self) -> float:
         """By how many seconds the wall clock is behind."""
         return self.now() - self.clock.now()

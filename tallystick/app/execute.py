@@ -86,7 +86,7 @@ class Executor:
         self.refused: Callable[[_Waiting, Refused], None] = lambda _w, _r: None
         self.follow: Callable[[Recorded, tuple[Row, ...]], None] = lambda _r, _rows: None
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Begin to take commands."""
         self._task = asyncio.create_task(self._run(), name="executor")
 

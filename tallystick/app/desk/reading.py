@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -37,6 +39,23 @@ class Reading(Ground):
     async def show(self, guest: Guest, task: str) -> forms.Shown:
         """Everything about a task."""
         return await self.s.views.show(await self.task_id(guest, task))
+
+    async def wait(self, guest: Guest, task: str, *, version: int, seconds: float) -> forms.Shown:
+        """The task as soon as it is newer than `version`, or as it is after `seconds`."""
+        task_id = await self.task_id(guest, task)
+        seen = await self.s.views.show(task_id)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(seconds, self.s.limits.wait_seconds)):
+                async for shown in self.s.views.follow(task_id, lambda s: s.version > version):
+                    seen = shown
+        return seen
+
+    async def hint(self, guest: Guest) -> str:
+        """A line for a hook about what waits; empty when nothing does."""
+        count = await self.s.views.unseen(guest.actor.id)
+        if not count:
+            return ""
+        return f"Tallystick: {count} new for {self.directory.alias_of(guest.actor.id)}. Look with `tally inbox`."
 
     async def saw(self, guest: Guest, shown: forms.Shown) -> None:
         """The reader acknowledged a `show` after its flush."""
@@ -118,7 +137,7 @@ class Reading(Ground):
         repository = await self.s.git.find(here)
         root = Path(repository.root) if repository else Path(place.root)
         try:
-            return root, str(Path(os.path.realpath(Path(here, typed))).relative_to(root))
+            return root, str(real(here, typed).relative_to(root))
         except ValueError:
             raise not_found(f"{typed!r} is outside of this workspace.", "Name a file inside it.") from None
 
@@ -193,3 +212,8 @@ class Reading(Ground):
         if kind == "permission":
             return [short(p.permission_id) for p in (await self.permissions(guest)).permissions]
         return [short(t.task_id) for t in (await self.board(guest)).tasks]
+
+
+def real(here: Path, typed: str) -> Path:
+    """Where a path as typed leads, links resolved."""
+    return Path(os.path.realpath(Path(here, typed)))

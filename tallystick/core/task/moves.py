@@ -21,6 +21,7 @@ from tallystick.core.task.ground import check_may_start, check_said, name_of, pu
 from tallystick.core.task.results import check_children, would_fail
 from tallystick.core.task.submit import admission, check_assignee, check_body, check_cycle, check_session, promise
 from tallystick.core.task.table import REASONS
+from tallystick.core.task.turn import turn_of
 
 # --- take, progress, questions ----------------------------------------------------------------------------------
 
@@ -355,6 +356,10 @@ def _erase(work: Work, _c: cmd.EraseTexts, _ctx: Context) -> ev.TextsErased:
     return ev.TextsErased(**same_place(work.task))
 
 
+def _same_turn(task: Task, _c: cmd.MoveTurn, ctx: Context) -> Unchanged | None:
+    return Unchanged(task.task_id) if not task.open or turn_of(task, ctx.directory) == task.turn else None
+
+
 def _move_turn(work: Work, _c: cmd.MoveTurn, _ctx: Context) -> ev.TurnMoved:
     return ev.TurnMoved(**same_place(work.task))
 
@@ -404,6 +409,7 @@ REPLAYS: dict[type, Callable[[Task, Any, Context], Unchanged | None]] = {
     cmd.ClaimTask: _claim_again,
     cmd.CancelTask: _cancel_again,
     cmd.FinishCascade: _cascade_again,
+    cmd.MoveTurn: _same_turn,
     cmd.ReleaseTask: _release_again,
     cmd.SettleTrace: _settle_again,
 }

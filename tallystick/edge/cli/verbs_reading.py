@@ -63,7 +63,7 @@ def _newer(form: forms.Shown, last: forms.Shown) -> tuple[forms.Shown, tuple[for
 async def board(run: Run) -> int:
     """`tally board`."""
     guest = await run.guest()
-    await run.give(await run.desk.board(guest, all=run.parsed.has("all")), render_lists.board)
+    await run.give(await run.desk.board(guest, everything=run.parsed.has("all")), render_lists.board)
     return 0
 
 

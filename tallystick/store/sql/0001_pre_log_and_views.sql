@@ -113,7 +113,7 @@ CREATE INDEX tasks_open_trace ON tasks (trace) WHERE open = 1;
 CREATE INDEX tasks_open_workspace ON tasks (workspace) WHERE open = 1;
 CREATE INDEX tasks_open_counts ON tasks (workspace, state, reason) WHERE open = 1;
 CREATE INDEX tasks_open_session ON tasks (session) WHERE open = 1 AND session > '';
-CREATE INDEX tasks_open_due ON tasks (due_at) WHERE open = 1 AND due_at IS NOT NULL;
+CREATE INDEX tasks_due ON tasks (due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE deliveries (
   delivery_id TEXT NOT NULL PRIMARY KEY,
@@ -133,7 +133,7 @@ CREATE TABLE deliveries (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX deliveries_open_queue ON deliveries (recipient, sender) WHERE open = 1;
-CREATE INDEX deliveries_open_due ON deliveries (due_at) WHERE open = 1 AND due_at IS NOT NULL;
+CREATE INDEX deliveries_open_due ON deliveries (recipient, due_at) WHERE open = 1 AND due_at IS NOT NULL;
 CREATE INDEX deliveries_outstanding ON deliveries (recipient)
   WHERE open = 1 AND fact IN ('claimed', 'admitted', 'recorded', 'working');
 
