@@ -150,6 +150,13 @@ class Repository(msgspec.Struct, frozen=True):
     (no commits yet, shallow)."""
 
 
+class Located(msgspec.Struct, frozen=True):
+    """Where a work tree is, found by paths alone: no git was asked, nothing in it is trusted yet. Paths resolved."""
+
+    root: str
+    common_directory: str
+
+
 class Change(msgspec.Struct, frozen=True):
     """One path that differs between two commits."""
 
@@ -184,6 +191,10 @@ class Line(msgspec.Struct, frozen=True):
 class Git(Protocol):
     """Every git call of the host, hardened, in one place. `repository` is the host's id (`rep_…`) for its own bare
     mirror; `root` is a path of the user's work tree. Nothing is ever written to the user's `.git`."""
+
+    async def locate(self, directory: Path) -> Located | None:
+        """The work tree that a directory is in, at the cost of a few file look-ups."""
+        ...
 
     async def find(self, directory: Path) -> Repository | None:
         """The repository a directory is in, or None."""

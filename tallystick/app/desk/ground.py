@@ -16,7 +16,7 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor, Outcome
 from tallystick.app.feed import Feed
 from tallystick.app.heads import Heads
-from tallystick.app.ports import Blobs, Git, NewId, Repository, Runner
+from tallystick.app.ports import Blobs, Git, Located, NewId, Runner
 from tallystick.app.presence import Presence
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
@@ -186,12 +186,13 @@ class Ground:
         session = self.directory.sessions.get(facts.listener or facts.environment.get("TALLY_SESSION", ""))
         if session is not None and session.workspace in self.directory.workspaces:
             return self.directory.workspaces[session.workspace], ""
-        repository = await self.s.git.find(Path(directory)) if directory else None
-        if repository is not None:
-            found = self._of_repository(repository)
+        located = await self.s.git.locate(Path(directory)) if directory else None
+        if located is not None:
+            found = self._of_repository(located)
             if found is not None:
                 return found, ""
-            if register:
+            repository = await self.s.git.find(Path(directory)) if register else None
+            if repository is not None:
                 return await self.register(repository.main_root, facts.uid), repository.main_root
         return self._by_prefix(directory), ""
 
@@ -212,7 +213,7 @@ class Ground:
     def _no_workspace(self, named: str) -> Refused:
         return not_found(f"There is no workspace {named!r} here.", "List yours with `tally workspace`.")
 
-    def _of_repository(self, repository: Repository) -> Workspace | None:
+    def _of_repository(self, repository: Located) -> Workspace | None:
         places = self.directory.workspaces.values()
         by_root = next((w for w in places if w.root == repository.root), None)
         shared = (w for w in places if w.common_directory and w.common_directory == repository.common_directory)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
-from tallystick.app.ports import Change, Line, Repository, Snapshot
+from tallystick.app.ports import Change, Line, Located, Repository, Snapshot
 from tallystick.core.errors import not_found, unavailable, unsupported
 from tallystick.core.model import GitReference
 from tallystick.edge.git import blame, checkout, history, references, snapshot
@@ -56,6 +56,11 @@ class GitCommands:
         self._given = given
         self._known: dict[str, Mirror] = {}
         self._evidence: dict[str, str] = {}
+
+    async def locate(self, directory: Path) -> Located | None:
+        """The work tree that a directory is in, at the cost of a few file look-ups; None for none."""
+        place = locate(directory)
+        return Located(str(place.root), str(place.common)) if place else None
 
     @_answered
     async def find(self, directory: Path) -> Repository | None:

@@ -181,7 +181,6 @@ class Spawn:
                 stdout=stdout,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
-                umask=0o077,
                 pass_fds=() if call.held is None else (call.held,),
             )
         except OSError as failed:
