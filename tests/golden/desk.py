@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 
 from tallystick.app.calls import CallerFacts, Terminal
 from tallystick.app.desk import forms
-from tallystick.app.desk.interface import Guest
+from tallystick.app.desk.interface import Desk, Guest
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Actor, ActorKind
 from tallystick.edge.cli import Cli
@@ -465,7 +466,10 @@ class FakeDesk:
             yield value
 
     def __getattr__(self, name: str) -> Any:
-        async def verb(_guest: Guest, *arguments: Any, **options: Any) -> Any:
+        signature = inspect.signature(getattr(Desk, name))
+
+        async def verb(guest: Guest, *arguments: Any, **options: Any) -> Any:
+            signature.bind(self, guest, *arguments, **options)
             self.asked.append((name, arguments, options))
             answer = self.answers.get(name, MOVED)
             if isinstance(answer, list):
@@ -496,6 +500,7 @@ class FakeCall:
         stdin: bytes = b"",
         reply: str | None = None,
         stays: bool = True,
+        interrupt_at: str = "",
     ) -> None:
         terminal = Terminal(stdin=tty, stdout=tty, stderr=tty, columns=columns)
         self.facts = CallerFacts(
@@ -507,10 +512,13 @@ class FakeCall:
         self.interrupt = asyncio.Event()
         self.flushes: list[int] = []
         self._stdin, self._reply, self._stays = stdin, reply, stays
+        self._interrupt_at = interrupt_at
 
     async def out(self, text: str) -> None:
         """Keep it."""
         self.streams.append(("out", text))
+        if self._interrupt_at and self._interrupt_at in text:
+            self.interrupt.set()
 
     async def err(self, text: str) -> None:
         """Keep it."""
