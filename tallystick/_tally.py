@@ -129,7 +129,7 @@ def write(number: int, text: str) -> None:
 
 def complain(error: wire.WireError) -> int:
     """Print a refusal and its remedy; the exit code."""
-    write(2, f"tally: {error.message}\n" + (f"{error.remedy}\n" if error.remedy else ""))
+    write(2, wire.printable(f"tally: {error.message}\n" + (f"{error.remedy}\n" if error.remedy else "")))
     return 1
 
 

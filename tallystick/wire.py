@@ -153,6 +153,13 @@ def readable(text: str) -> str:
     return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
+def printable(text: str) -> str:
+    """Text whose control, bidi and other invisible characters became escapes; new lines stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 # --- JSON without the json package ------------------------------------------------------------------------------
 
 try:

@@ -184,7 +184,7 @@ class Duties:
 
     async def _expire(self, work: Work) -> None:
         if await self.end_run(work):
-            await self._host(cmd.ExpireTask(task_id=work.task.task_id))
+            await self._host(cmd.ExpireTask(task_id=work.task.task_id, ended=True))
 
     async def _permission(self, work: Work) -> None:
         until = self._clock.now() - self._limits.permission_seconds

@@ -124,6 +124,10 @@ class Runner(Protocol):
         """Remove what was kept of a collected job."""
         ...
 
+    def explain(self) -> str:
+        """The level in words: what works here, or why there is none."""
+        ...
+
     def level(self) -> str:
         """The sandbox level jobs get here: `E3` or `none`, found by really starting one."""
         ...

@@ -166,6 +166,8 @@ def _doubt(work: Work, c: cmd.DoubtDelivery, _ctx: Context, _sofar: Any) -> ev.D
     delivery = _known(work, c.delivery_id)
     if delivery.unverified or not delivery.open:
         return Unchanged(work.task.task_id)
+    if delivery.intent != "intended":
+        raise conflict(f"Delivery {short(c.delivery_id)} was never dispatched.", "Nothing is to be doubted.")
     return ev.DeliveryUnverified(**_place(work.task), delivery_id=c.delivery_id, detail=c.detail)
 
 
@@ -189,7 +191,8 @@ def evolve(deliveries: tuple[Delivery, ...], recorded: ev.Recorded, task: Task) 
     after = _inferred(after, recorded)
     if task.open:
         return after
-    return tuple(_end(d, recorded.at, _ENDINGS.get(task.state, "")) if d.open else d for d in after)
+    how = "expired" if task.reason is R.EXPIRED else _ENDINGS.get(task.state, "")
+    return _ended(after, recorded.at, how)
 
 
 _ENDINGS = {S.FAILED: "failed", S.CANCELED: "canceled", S.REJECTED: "rejected", S.COMPLETED: "settled"}
@@ -202,12 +205,9 @@ def _end(d: Delivery, at: float, how: str) -> Delivery:
 
 def _add(d: Delivery, at: float, *facts: FactSeen, **changes: Any) -> Delivery:
     new = tuple(f for f in facts if not _has(d, f.fact))
-    kept = d.facts
-    if new and new[0].fact is Fact.RECORDED and len(new) == 1 and _has(d, Fact.WORKING):
-        # A pull take says claimed, admitted and working at once; the proof of recording comes later.
-        kept, last = d.facts[:-1], d.facts[-1:]
-        return replace(d, facts=(*kept, *new, *last), updated_at=at, **changes)
-    return replace(d, facts=(*kept, *new), updated_at=at, **changes)
+    # A pull take says claimed, admitted and working at once; the proof of recording may come later, or before it.
+    ordered = tuple(sorted((*d.facts, *new), key=lambda f: ev.FACT_ORDER.index(f.fact)))
+    return replace(d, facts=ordered, updated_at=at, **changes)
 
 
 def _only(
@@ -281,6 +281,8 @@ def _handed_in(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.ResultHandedIn, _
     ]
 
     def change(d: Delivery) -> Delivery:
+        if not d.open:
+            return d
         intent = "performed" if d.intent else ""
         return _add(d, r.at, *facts, due_at=0.0, unverified=False, intent=intent)
 
@@ -309,20 +311,39 @@ def _ended(ds: tuple[Delivery, ...], at: float, how: str) -> tuple[Delivery, ...
     return tuple(_end(d, at, how) if d.open else d for d in ds)
 
 
+def _doubt_settled(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DoubtSettled, task: Task) -> tuple[Delivery, ...]:
+    """Somebody told what became of it; a cancel tells nothing, and the flag stays."""
+    fact = FactSeen(Fact.SUBMITTED, r.at, r.actor.id, f"settled: {e.outcome}")
+
+    def change(d: Delivery) -> Delivery:
+        if not d.in_flight or e.outcome == "cancel":
+            return d
+        if e.outcome == "done":
+            return _add(d, r.at, fact, unverified=False, intent="performed")
+        return replace(d, unverified=False, intent="refuted")
+
+    return _again("failed")(tuple(change(d) for d in ds), r, e, task) if e.outcome != "cancel" else ds
+
+
 def _again(how: str) -> Callable[..., tuple[Delivery, ...]]:
     """The attempt in hand ends, and a new one begins."""
 
     def change(ds: tuple[Delivery, ...], r: ev.Recorded, e: Any, task: Task) -> tuple[Delivery, ...]:
         after = _ended(ds, r.at, how)
-        if not e.delivery_id or e.state is not S.SUBMITTED:
+        if not e.delivery_id or e.state not in (S.SUBMITTED, S.AUTH_REQUIRED) or e.reason is R.COMPENSATING:
             return after
-        return (*after, _new(r, task, e.delivery_id, "assignment", task.assignee, session=task.session_wanted))
+        new = _new(r, task, e.delivery_id, "assignment", task.assignee, session=task.session_wanted)
+        return (*after, new if e.state is S.SUBMITTED else replace(new, due_at=0.0))
 
     return change
 
 
+def _corrected(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskCorrected, task: Task) -> tuple[Delivery, ...]:
+    return (*ds, _new(r, task, e.delivery_id, "assignment", task.assignee)) if e.delivery_id else ds
+
+
 def _admitted(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.TaskAdmitted, _t: Task) -> tuple[Delivery, ...]:
-    return _only(ds, _assignment_id(ds), lambda d: replace(d, due_at=r.at, updated_at=r.at))
+    return _only(ds, _assignment_id(ds), lambda d: replace(d, due_at=r.at, updated_at=r.at) if d.open else d)
 
 
 def _leased(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryLeased, _t: Task) -> tuple[Delivery, ...]:
@@ -374,8 +395,12 @@ def _back(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.HolderReturned, _t: T
     )
 
 
-def _doubted(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.TaskDoubted, _t: Task) -> tuple[Delivery, ...]:
-    return tuple(replace(d, unverified=True, due_at=0.0, updated_at=r.at) if d.open else d for d in ds)
+def _doubted(ds: tuple[Delivery, ...], r: ev.Recorded, e: Any, _t: Task) -> tuple[Delivery, ...]:
+    if e.reason is not R.UNVERIFIED:
+        return ds
+    return tuple(
+        replace(d, unverified=True, intent="unverified", due_at=0.0, updated_at=r.at) if d.in_flight else d for d in ds
+    )
 
 
 def _compensated(ds: tuple[Delivery, ...], r: ev.Recorded, e: Any, _t: Task) -> tuple[Delivery, ...]:
@@ -394,13 +419,15 @@ _CHANGES: dict[type, Callable[..., tuple[Delivery, ...]]] = {
     ev.TaskReleased: _again("canceled"),
     ev.LeaseLapsed: _again("failed"),
     ev.TaskRestarted: _again("failed"),
-    ev.DoubtSettled: _again("failed"),
+    ev.DoubtSettled: _doubt_settled,
+    ev.TaskCorrected: _corrected,
     ev.DeliveryLeased: _leased,
     ev.DeliveryBegun: _begun,
     ev.DeliveryReturned: _returned,
     ev.DeliveryUnverified: _unverified,
     ev.HolderReturned: _back,
     ev.TaskDoubted: _doubted,
+    ev.TaskExpired: _doubted,
     ev.TaskFailed: _compensated,
     ev.CheckReported: _compensated,
     ev.ResultRefused: _compensated,

@@ -35,6 +35,12 @@ def _person_only(ctx: Context, what: str) -> None:
         raise denied(f"Only a person may {what}.", "Ask the person you work for.")
 
 
+def _itself(agent_id: str, ctx: Context, what: str) -> None:
+    """An agent may do this for itself alone; persons and the host for any."""
+    if ctx.actor.kind is ActorKind.AGENT and ctx.actor.id != agent_id:
+        raise denied(f"Only a person or that agent itself may {what}.", "Ask the person you work for.")
+
+
 def _start(c: cmd.StartHost, _ctx: Context) -> ev.HostStarted:
     return ev.HostStarted(host_version=c.host_version, boot_id=c.boot_id, recovered=c.recovered)
 
@@ -142,6 +148,11 @@ def _agent(agent_id: str, directory: Directory) -> Agent:
 
 def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
     _workspace(c.workspace, ctx.directory)
+    known = ctx.directory.agents.get(c.agent_id)
+    if known is not None and known.deleted:
+        raise conflict(f"@{known.alias} has left for good.", "Join under another name.")
+    if known is not None:
+        _itself(c.agent_id, ctx, f"change how @{known.alias} is joined")
     free_alias(c.alias, c.agent_id, ctx.directory)
     if c.connection is not None and c.connection not in CONNECTIONS:
         raise invalid(f"{c.connection!r} is no connection.", f"Use one of: {', '.join(CONNECTIONS)}.")
@@ -182,8 +193,7 @@ def _one_client(c: cmd.JoinAgent, ctx: Context) -> None:
 
 def _rename(c: cmd.RenameAgent, ctx: Context) -> ev.AgentRenamed | Unchanged:
     agent = _agent(c.agent_id, ctx.directory)
-    if ctx.actor.kind is ActorKind.AGENT and ctx.actor.id != c.agent_id:
-        raise denied(f"Only a person or @{agent.alias} itself may rename it.", "Ask the person you work for.")
+    _itself(c.agent_id, ctx, "rename it")
     if agent.alias == c.alias:
         return Unchanged(c.agent_id)
     free_alias(c.alias, c.agent_id, ctx.directory)
@@ -192,8 +202,7 @@ def _rename(c: cmd.RenameAgent, ctx: Context) -> ev.AgentRenamed | Unchanged:
 
 def _leave(c: cmd.LeaveAgent, ctx: Context) -> ev.AgentLeft:
     agent = _agent(c.agent_id, ctx.directory)
-    if ctx.actor.kind is ActorKind.AGENT and ctx.actor.id != c.agent_id:
-        raise denied(f"Only a person or @{agent.alias} itself may let it leave.", "Ask the person you work for.")
+    _itself(c.agent_id, ctx, "let it leave")
     if c.workspace and c.workspace not in agent.workspaces:
         raise conflict(f"@{agent.alias} is not a member there.", "See `tally agents`.")
     return ev.AgentLeft(workspace=c.workspace)
@@ -219,6 +228,7 @@ def _open(c: cmd.OpenSession, ctx: Context) -> ev.SessionOpened | Unchanged:
             raise conflict(f"The session {short(c.session_id)} has ended or is another one's.", "Start a new session.")
         return Unchanged(c.session_id)
     _agent(c.agent, ctx.directory)
+    _itself(c.agent, ctx, "open a session of it")
     return ev.SessionOpened(
         session_id=c.session_id, agent=c.agent, door=c.door, parent=c.parent, incarnation=c.incarnation
     )
@@ -232,6 +242,7 @@ def _session_mode(c: cmd.SetSessionMode, ctx: Context) -> ev.SessionModeChanged 
 
 def _end(c: cmd.EndSession, ctx: Context) -> ev.SessionEnded | Unchanged:
     session = _session(c.session_id, ctx.directory)
+    _itself(session.agent, ctx, "end a session of it")
     return Unchanged(c.session_id) if session.ended else ev.SessionEnded(detail=c.detail)
 
 

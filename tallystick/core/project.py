@@ -119,10 +119,11 @@ def _notices(before: Task | None, r: ev.Recorded, task: Task) -> list[Row]:
     """One notice per terminal move to the requester; what ended a holder's work to that holder."""
     found: dict[str, str] = {}
     actor = r.actor.id
-    if not task.open and (before is None or before.open):
+    moved = before is None or before.open or isinstance(r.event, ev.TaskCorrected)
+    if not task.open and moved:
         kind = "expired" if task.reason is Reason.EXPIRED else _TERMINAL_NOTICE[task.state]
         found[task.requester] = kind
-        if before is not None and before.holder:
+        if before is not None and before.open and before.holder:
             found.setdefault(before.holder, kind)
     elif before is not None and before.holder and not task.holder:
         lost = (ev.TaskReassigned, ev.LeaseLapsed, ev.TaskDoubted, ev.TaskExpired)

@@ -67,6 +67,11 @@ class Delivery(Value, frozen=True):
         """Whether something can still become of it."""
         return not self.ended and self.fact is not Fact.SUBMITTED
 
+    @property
+    def in_flight(self) -> bool:
+        """Whether it was pushed and its outcome is not known: nothing is tried again without somebody's word."""
+        return self.open and self.intent in ("intended", "unverified")
+
 
 class Said(Value, frozen=True):
     """A message of a task: who said it, what kind it was; the words stand in the event at `version`."""
@@ -189,6 +194,11 @@ class Work(msgspec.Struct, frozen=True):
     def assignment(self) -> Delivery | None:
         """The newest delivery of the work itself (an assignment or a change)."""
         return next((d for d in reversed(self.deliveries) if d.kind in ("assignment", "change")), None)
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether the work itself was pushed and its outcome is not known."""
+        return self.assignment is not None and self.assignment.in_flight
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tallystick.app.ports import Git
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.edge.git import GitCommands
 
@@ -685,3 +687,20 @@ async def test_a_machine_without_git_is_told_so(home, repo):
     with pytest.raises(Refused) as caught:
         await GitCommands(home, git="no-such-git").version()
     assert refused(caught) is ErrorCode.UNSUPPORTED
+
+
+async def test_a_home_that_cannot_be_written_is_a_refusal(repo, tmp_path):
+    (tmp_path / "home").write_text("a file\n")
+    git = GitCommands(tmp_path / "home", environment={"PATH": os.environ["PATH"]})
+    with pytest.raises(Refused) as caught:
+        await git.fetch(REPOSITORY, repo.root, "HEAD")
+    assert refused(caught) is ErrorCode.UNAVAILABLE
+
+
+async def test_the_edge_is_what_the_port_asks_for():
+    public = {name for name in vars(Git) if not name.startswith("_")}
+    for name in public:
+        asked, given = inspect.signature(getattr(Git, name)), inspect.signature(getattr(GitCommands, name))
+        assert given.parameters == asked.parameters
+        assert given.return_annotation == asked.return_annotation
+        assert getattr(GitCommands, name).__doc__

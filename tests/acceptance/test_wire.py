@@ -151,6 +151,17 @@ def test_running_calls_are_told_when_the_host_stops(home):
     assert answers[7]["error"]["code"] == "unavailable"
 
 
+def test_what_a_vanished_client_asked_for_is_finished_when_the_host_stops(home):
+    host = home.probe()
+    with home.raw() as client:
+        client.send({"id": 1, "op": "slow_write"})
+        client.send({"id": 2, "op": "echo"})
+        assert client.line()["id"] == 2
+    host.send_signal(signal.SIGTERM)
+    assert host.wait(SECONDS) == 0
+    assert (home.path / "written").exists()
+
+
 # --- files ------------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +311,10 @@ def test_a_session_socket_is_the_identity(home):
     with pytest.raises(wire.WireError, match="may not stop"):
         session.call("down")
     assert control.call("facts")["listener"] == ""
+    assert control.call("unlisten", session="ses_1") is True
+    with pytest.raises(wire.WireError):
+        session.call("facts")
+    assert not path.exists()
     session.close()
     control.close()
 
@@ -320,6 +335,12 @@ def test_a_refusal_is_printed_with_its_remedy_and_exits_1_c29(home):
     code, out, err = home.tally("boom")
     assert (code, out) == (1, "")
     assert "reference" in err
+
+
+def test_a_refusal_that_quotes_hostile_text_is_escaped_h41(home):
+    home.probe()
+    _, _, err = home.tally("refuse", "\x1b]52;c;x\x07", "\x9b31m", "a\rb", "\u202egnp", "z\u200bw")
+    assert err == "tally: \\x1b]52;c;x\\x07 \\x9b31m a\\rb \\u202egnp z\\u200bw\nTake another.\n"
 
 
 @pytest.mark.parametrize(

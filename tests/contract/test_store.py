@@ -95,7 +95,7 @@ async def test_erased_words_are_in_no_file_any_more(archived: bool, tmp_path: Pa
         bytes(row[0])
         for row in read(
             tmp_path,
-            "SELECT substr(body, 9, 40) FROM events JOIN names ON id = stream AND name = 'tsk_1' WHERE length(body) > 0",
+            "SELECT substr(body, 9, 40) FROM events, names WHERE id = stream AND name = 'tsk_1' AND length(body) > 0",
         )
     ]
     forms += [
@@ -149,9 +149,9 @@ async def test_another_writer_of_the_file_is_noticed(tmp_path: Path) -> None:
 async def test_the_archive_gives_its_pages_back(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path / "log.db")
     for at in range(60):
-        words = said("t", "some words of a task " * 45)
-        await store.append([entry(f"tsk_{at}", 1, event=words, trace=f"trc_{at}")])
-        await store.append([entry(f"tsk_{at}", 2, event=settled(), trace=f"trc_{at}")])
+        words = said("t", " ".join(f"{at * 104_729 * n:x}" for n in range(80)))
+        await store.append([entry(f"tsk_{at}", n, event=words, trace=f"trc_{at}") for n in range(1, 9)])
+        await store.append([entry(f"tsk_{at}", 9, event=settled(), trace=f"trc_{at}")])
     pages = read(tmp_path, "PRAGMA page_count")[0][0]
     await store.archive([str(row["trace"]) for row in await store.query("archivable", limit=1000)])
     assert read(tmp_path, "PRAGMA freelist_count") == [(0,)]

@@ -715,6 +715,18 @@ async def test_h38_a_repository_of_another_user_works_and_runs_nothing(git, repo
     assert not ran
 
 
+@pytest.mark.parametrize("entry", [".", ""], ids=["h38-path-dot", "h38-path-empty"])
+async def test_a_git_that_lies_in_the_repository_is_not_the_git_that_runs(repo, home, tmp_path, monkeypatch, entry):
+    marker = tmp_path / "marker"
+    repo.write("git", f"#!/bin/sh\ntouch {marker}\n")
+    (repo.root / "git").chmod(0o755)
+    monkeypatch.chdir(repo.root)
+    git = GitCommands(home, environment={"PATH": f"{entry}:{os.environ['PATH']}"})
+    assert (await git.snapshot(REPOSITORY, repo.root)).files == ("git",)
+    ran = marker.exists()
+    assert not ran
+
+
 async def test_h39_submodules_are_not_fetched(git, repo, home, tmp_path):
     marker = tmp_path / "marker"
     repo.write(

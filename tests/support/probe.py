@@ -48,13 +48,23 @@ async def hang(call):
     await asyncio.Event().wait()
 
 
+async def slow_write(call):
+    await call.interrupted()
+    (Path(bootstrap.wire.home()) / "written").touch()
+
+
 async def listen(call):
     await SERVER[0].listen_session(call.arguments["session"], Path(call.arguments["path"]))
     return True
 
 
+async def unlisten(call):
+    await SERVER[0].close_session(call.arguments["session"])
+    return True
+
+
 async def tasks(call):
-    return sum(len(c.tasks) for c in SERVER[0].connections)
+    return len(SERVER[0].tasks)
 
 
 async def inbox_hint(call):
@@ -106,7 +116,7 @@ async def flush(call, words):
 
 
 async def refused_cli(call, words):
-    raise Refused(ErrorCode.CONFLICT, "It is taken ✓.", "Take another.")
+    raise Refused(ErrorCode.CONFLICT, " ".join(words) or "It is taken ✓.", "Take another.")
 
 
 async def facts_of(call, words):
@@ -159,6 +169,8 @@ def build(settings):
         hang=hang,
         cli=cli,
         listen=listen,
+        unlisten=unlisten,
+        slow_write=slow_write,
         tasks=tasks,
         inbox_hint=inbox_hint,
     )

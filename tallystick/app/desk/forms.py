@@ -425,3 +425,8 @@ class Done(Form, frozen=True, kw_only=True):
     detail: str
     id: str = ""
     changed: bool = True
+
+
+def verified(shown: Shown, references: tuple[dict[str, Any], ...], checks: tuple[RunShown, ...]) -> Shown:
+    """A task as shown, with the verdict on each reference and the checks that were run again."""
+    return msgspec.structs.replace(shown, references=references, checks=checks)

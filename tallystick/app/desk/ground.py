@@ -60,6 +60,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     blobs: Blobs
     verifier: Verifier
     diagnostics: Diagnostics
+    engine: str
+    """The database and its version, for doctor."""
 
 
 class Ground:
@@ -143,7 +145,7 @@ class Ground:
 
     async def _named_actor(self, name: str, place: Workspace, facts: CallerFacts) -> Actor:
         party = self.directory.named(name)
-        if party in self.directory.persons:
+        if party is not None and party in self.directory.persons:
             return Actor(party, ActorKind.PERSON, door=facts.door, uid=facts.uid)
         agent = self.directory.agents.get(party or "")
         if agent is None or place.workspace_id not in agent.workspaces:
@@ -353,7 +355,7 @@ class Ground:
             )
         return guest.actor
 
-    async def do(self, guest: Guest, command: cmd.TaskCommand) -> Outcome:
+    async def do(self, guest: Guest, command: cmd.TaskCommands) -> Outcome:
         """Execute a command of this guest."""
         return await self.s.executor.execute(command, self.writer(guest))
 

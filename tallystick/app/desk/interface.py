@@ -34,7 +34,7 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Desk(Protocol):
-    """All verbs. `task` arguments are ids as people type them: whole, a unique prefix or suffix of 4 or more, `@last`."""
+    """All verbs. `task` is an id as people type it: whole, a unique prefix or suffix of 4 or more, or `@last`."""
 
     async def guest(
         self, facts: CallerFacts, *, as_name: str = "", workspace: str = "", register: bool = False

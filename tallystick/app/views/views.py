@@ -120,6 +120,15 @@ class Views:
             notices.append(lists.notice(row, fold(history).task, history, directory, now))
         return forms.Inbox(turns=tuple(turns), notices=tuple(notices))
 
+    async def is_new(self, party: str, task_id: str) -> bool:
+        """Whether a task holds something that this party has not seen yet."""
+        rows = await self._store.query("seen", party=party, task_id=task_id)
+        if not rows:
+            return False
+        row = rows[0]
+        mine = row["turn"] == party and row["open"]
+        return bool(row["unread"]) or bool(mine and int(row["turn_version"] or 0) > int(row["seen"] or 0))
+
     async def unseen(self, party: str) -> int:
         """What a hint counts: turns with something new, and unread notices."""
         rows = await self._store.query("unseen", party=party)

@@ -261,9 +261,17 @@ class TaskFrozen(TaskEvent, frozen=True, kw_only=True):
 class TaskCorrected(TaskEvent, frozen=True, kw_only=True):
     """A person set the state by hand and said why."""
 
+    delivery_id: str = ""
+    """The new attempt, where it is to be handed over again and none is open."""
+    lease_until: float = 0.0
+
 
 class TraceSettled(TaskEvent, frozen=True, kw_only=True):
     """Every part of the trace is final and was declared settled."""
+
+
+class TextsErased(TaskEvent, frozen=True, kw_only=True):
+    """A person had the words of this task erased; the tombstone of what was said."""
 
 
 class TurnMoved(TaskEvent, frozen=True, kw_only=True):
@@ -352,6 +360,7 @@ TaskEvents = (
     | TaskFrozen
     | TaskCorrected
     | TraceSettled
+    | TextsErased
     | TurnMoved
     | TaskModeChanged
     | DeliveryRecorded

@@ -8,8 +8,10 @@ from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, conflict, denied, invalid, not_found
 from tallystick.core.events import TaskEvent
 from tallystick.core.identity import ActorKind, short
+from tallystick.core.route import agent_mode
 from tallystick.core.state import Context, Task, Unchanged, Work
 from tallystick.core.task import moves
+from tallystick.core.task.ground import check_may_start
 from tallystick.core.task.submit import submit
 from tallystick.core.task.table import BY_COMMAND, Role, Transition
 from tallystick.core.task.turn import reviewer_of
@@ -28,11 +30,15 @@ def decide(
         raise missing(command.task_id)
     task = work.task
     row = BY_COMMAND[type(command)]
+    check_actor(task, ctx, row)
     again = moves.REPLAYS.get(type(command))
     replayed = again(task, command, ctx) if again else None
     if replayed is not None:
         return replayed
     check(task, command, ctx, row)
+    if isinstance(command, cmd.LeaseDelivery):
+        agent = ctx.directory.agents.get(task.assignee)
+        check_may_start(task, agent_mode(agent, ctx.directory, task.workspace) if agent else "running", ctx)
     move = moves.MOVES.get(type(command))
     return move(work, command, ctx) if move else None
 
@@ -45,12 +51,16 @@ def missing(task_id: str) -> Refused:
     )
 
 
-def check(task: Task, command: cmd.TaskCommand, ctx: Context, row: Transition) -> None:
-    """What the table says of every move: who, from where, with which fence, on which version."""
+def check_actor(task: Task, ctx: Context, row: Transition) -> None:
+    """Who may do it. Asked before a repeat is recognised: also that a task exists is told only to those who see it."""
     if not _sees(task, ctx):
         raise missing(task.task_id)
     if not any(has_role(role, task, ctx) for role in row.by):
         raise _not_yours(task, ctx, row)
+
+
+def check(task: Task, command: cmd.TaskCommand, ctx: Context, row: Transition) -> None:
+    """What the table says of every move: from where, with which fence, on which version."""
     if task.place not in row.sources:
         raise wrong_place(task, row)
     if command.base is not None and command.base < task.version:

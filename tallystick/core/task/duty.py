@@ -47,7 +47,7 @@ def _duties(work: Work, limits: Limits) -> list[Duty]:
         found.append(Duty(task.updated_at, DutyKind.CASCADE))
     if not task.open:
         return found
-    if task.cancel_requested_at and _host_runs(work):
+    if task.cancel_requested_at and _for_host_to_end(work):
         found.append(Duty(task.cancel_requested_at, DutyKind.CONFIRM_CANCEL))
     if task.reason is R.CHECKING:
         found.append(Duty(task.updated_at, DutyKind.CHECK))
@@ -62,8 +62,8 @@ def _duties(work: Work, limits: Limits) -> list[Duty]:
 def _timers(work: Work, limits: Limits) -> list[Duty]:
     task = work.task
     found: list[Duty] = []
-    if task.lease_until and (task.state is S.WORKING or _dispatched(work)):
-        found.append(Duty(task.lease_until, DutyKind.DOUBT if _pushed(work) else DutyKind.LAPSE))
+    if task.lease_until and (task.state is S.WORKING or work.in_flight):
+        found.append(Duty(task.lease_until, DutyKind.DOUBT if work.in_flight else DutyKind.LAPSE))
     if task.deadline_at and not task.handed_in_at and task.reason not in (R.CHECKING, R.COMPENSATING, R.UNVERIFIED):
         found.append(Duty(task.deadline_at, DutyKind.EXPIRE))
     found += [
@@ -74,16 +74,6 @@ def _timers(work: Work, limits: Limits) -> list[Duty]:
     return found
 
 
-def _pushed(work: Work) -> bool:
-    assignment = work.assignment
-    return assignment is not None and assignment.open and bool(assignment.intent_id)
-
-
-def _dispatched(work: Work) -> bool:
-    assignment = work.assignment
-    return assignment is not None and assignment.open and assignment.intent == "intended"
-
-
-def _host_runs(work: Work) -> bool:
-    """Whether it is the host that runs what has to end: a check or a pushed delivery."""
-    return work.task.reason is R.CHECKING or _pushed(work)
+def _for_host_to_end(work: Work) -> bool:
+    """Whether it is the host that ends what runs (a check or a pushed delivery), or nothing runs any more."""
+    return work.task.reason is R.CHECKING or work.in_flight or not work.task.holder

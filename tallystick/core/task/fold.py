@@ -34,7 +34,16 @@ def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
     change = _CHANGES.get(type(event), _nothing)
     changes = change(task, recorded, event)
     changes.update(_common(task, recorded, event))
-    return replace(task, **changes)
+    return _withdrawn(replace(task, **changes))
+
+
+def _withdrawn(task: Task) -> Task:
+    """A permission that nobody decided is withdrawn when the task no longer waits for it."""
+    if task.state is S.AUTH_REQUIRED or all(p.decision for p in task.permissions):
+        return task
+    return replace(
+        task, permissions=tuple(p if p.decision else replace(p, decision="canceled") for p in task.permissions)
+    )
 
 
 def _common(task: Task, r: ev.Recorded, e: Any) -> dict[str, Any]:
@@ -219,8 +228,13 @@ def _doubted(_t: Task, _r: ev.Recorded, e: ev.TaskDoubted) -> dict[str, Any]:
 
 
 def _settled_doubt(t: Task, _r: ev.Recorded, e: ev.DoubtSettled) -> dict[str, Any]:
-    again = e.state is S.SUBMITTED
-    return {**_no_holder(), "doubt": "", "rounds": 0, "attempt": t.attempt + 1 if again else t.attempt}
+    after = {**_no_holder(), "doubt": "", "rounds": 0}
+    if e.reason is R.COMPENSATING:
+        return {**after, "failures": t.failures + 1}
+    if e.state is not S.SUBMITTED:
+        return after
+    # Whoever held it before may still wake up: its fence must not bring it back.
+    return {**after, "attempt": t.attempt + 1, "last_holder": "", "last_session": ""}
 
 
 def _restarted(t: Task, _r: ev.Recorded, e: ev.TaskRestarted) -> dict[str, Any]:
@@ -235,7 +249,14 @@ def _frozen(t: Task, _r: ev.Recorded, _e: ev.TaskFrozen) -> dict[str, Any]:
 
 def _corrected(t: Task, _r: ev.Recorded, e: ev.TaskCorrected) -> dict[str, Any]:
     kept = {} if e.state is S.WORKING and t.holder else _no_holder()
-    return {**kept, "rounds": 0, "doubt": "", "settled": False, "lease_until": 0.0}
+    canceled = {} if t.open else {"cancel_requested_at": 0.0, "cancel_by_person": False, "cascade": ()}
+    attempt = t.attempt + 1 if e.delivery_id else t.attempt
+    after = {"rounds": 0, "doubt": "", "settled": False, "lease_until": e.lease_until, "attempt": attempt}
+    return {**kept, **canceled, **after}
+
+
+def _erased(_t: Task, _r: ev.Recorded, _e: ev.TextsErased) -> dict[str, Any]:
+    return {"title": ev.ERASED.title}
 
 
 def _settled(_t: Task, _r: ev.Recorded, _e: ev.TraceSettled) -> dict[str, Any]:
@@ -296,6 +317,7 @@ _CHANGES: dict[type, Callable[[Task, ev.Recorded, Any], dict[str, Any]]] = {
     ev.TaskRestarted: _restarted,
     ev.TaskFrozen: _frozen,
     ev.TaskCorrected: _corrected,
+    ev.TextsErased: _erased,
     ev.TraceSettled: _settled,
     ev.TaskModeChanged: _mode,
     ev.DeliveryLeased: _leased,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tallystick.core import events as ev
-from tallystick.core.errors import invalid
+from tallystick.core.errors import ErrorCode, Refused, conflict, invalid
 from tallystick.core.identity import short
 from tallystick.core.state import Context, Task
 from tallystick.core.task.submit import check_body
@@ -19,6 +19,22 @@ def name_of(task: Task) -> str:
 def same_place(task: Task) -> dict[str, Any]:
     """State and reason for an event that leaves them as they are."""
     return {"state": task.state, "reason": task.reason}
+
+
+def check_may_start(task: Task, mode: str, ctx: Context) -> None:
+    """Nothing starts after cancel was asked, after the deadline, or while a person holds it back."""
+    if task.cancel_requested_at:
+        raise conflict(f"Cancel was asked of task {name_of(task)}.", "Leave it; it ends by itself.")
+    if task.deadline_at and not task.handed_in_at and ctx.now >= task.deadline_at:
+        raise Refused(
+            ErrorCode.EXPIRED, f"The deadline of task {name_of(task)} has passed.", "Leave it; its requester is told."
+        )
+    mode = "paused" if task.mode == "paused" else mode
+    if mode != "running":
+        raise conflict(
+            f"Task {name_of(task)} cannot be taken now: a person has set this to {mode}.",
+            "Wait until a person says `tally resume`.",
+        )
 
 
 def session_alive(task: Task, ctx: Context) -> bool:

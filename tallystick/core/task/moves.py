@@ -17,9 +17,9 @@ from tallystick.core.model import TaskState as S
 from tallystick.core.route import agent_mode
 from tallystick.core.state import Context, Task, Unchanged, Work
 from tallystick.core.task import results
-from tallystick.core.task.ground import check_said, name_of, pull_lease, same_place, session_alive
+from tallystick.core.task.ground import check_may_start, check_said, name_of, pull_lease, same_place, session_alive
 from tallystick.core.task.results import check_children, would_fail
-from tallystick.core.task.submit import admission, check_assignee, check_body, promise
+from tallystick.core.task.submit import admission, check_assignee, check_body, check_cycle, check_session, promise
 from tallystick.core.task.table import REASONS
 
 # --- take, progress, questions ----------------------------------------------------------------------------------
@@ -39,12 +39,14 @@ def _claim(work: Work, c: cmd.ClaimTask, ctx: Context) -> ev.TaskClaimed | ev.Ho
             f"Task {name_of(task)} is for the session {short(task.session_wanted)} alone.",
             "Leave it to that session, or ask its requester to reassign it.",
         )
-    _check_running(task, agent, ctx)
+    if agent is not None and c.session != ctx.actor.session:
+        raise denied("A session takes work only for itself.", "Take it in the session that will do it.")
+    check_may_start(task, _mode_for(task, agent, ctx), ctx)
     assignment = work.assignment
     lease = 0.0 if agent is None else ctx.now + ctx.limits.pull_lease_seconds
     return ev.TaskClaimed(
         state=S.WORKING,
-        delivery_id=assignment.delivery_id if assignment else "",
+        delivery_id=assignment.delivery_id if assignment and assignment.open else "",
         holder=ctx.actor.id,
         session=c.session if agent else "",
         fence=task.fence + 1,
@@ -66,18 +68,11 @@ def _claim_held(task: Task, c: cmd.ClaimTask, ctx: Context) -> ev.HolderReturned
     )
 
 
-def _check_running(task: Task, agent: Any, ctx: Context) -> None:
-    mode = agent_mode(agent, ctx.directory, task.workspace) if agent else ctx.directory.mode
+def _mode_for(task: Task, agent: Any, ctx: Context) -> str:
     session = ctx.directory.sessions.get(ctx.actor.session)
     if session is not None and session.mode != "running":
-        mode = session.mode
-    if task.mode == "paused":
-        mode = "paused"
-    if mode != "running":
-        raise conflict(
-            f"Task {name_of(task)} cannot be taken now: a person has set this to {mode}.",
-            "Wait until a person says `tally resume`.",
-        )
+        return session.mode
+    return agent_mode(agent, ctx.directory, task.workspace) if agent else ctx.directory.mode
 
 
 def _claim_again(task: Task, c: cmd.ClaimTask, ctx: Context) -> Unchanged | None:
@@ -174,10 +169,8 @@ def _after_permission(task: Task, c: cmd.DecidePermission) -> tuple[S, R]:
 
 def _in_hand(work: Work) -> bool:
     """Whether something of it may be running now."""
-    assignment = work.assignment
-    pushed = assignment is not None and assignment.open and assignment.intent == "intended"
     task = work.task
-    return task.state is S.WORKING or pushed or (task.state is S.AUTH_REQUIRED and bool(task.holder))
+    return task.state is S.WORKING or work.in_flight or (task.state is S.AUTH_REQUIRED and bool(task.holder))
 
 
 def _canceled_by(ctx: Context, task: Task) -> R:
@@ -218,6 +211,8 @@ def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigne
     if c.assignee and c.assignee == (task.reviewer or ""):
         raise invalid("The reviewer cannot be the assignee.", "Choose another assignee.")
     agent = check_assignee(c.assignee, task.workspace, ctx)
+    check_session(c.session, c.assignee, ctx)
+    check_cycle(c.assignee, ctx)
     state, reason, rule = admission(agent, c.assignee, task.requester, ctx)
     if state is S.REJECTED:
         raise denied(f"{ctx.directory.alias_of(c.assignee)} takes no work from others.", "Choose another assignee.")
@@ -259,6 +254,11 @@ def _lapse(work: Work, c: cmd.LapseLease, ctx: Context) -> ev.LeaseLapsed | ev.T
     until = max(task.lease_until, ctx.lease_until)
     if c.fence != task.fence or not task.lease_until or ctx.now < until:
         raise conflict(f"The lease of task {name_of(task)} is not over.", "Nothing is to be done.")
+    if work.in_flight:
+        raise conflict(
+            f"Task {name_of(task)} was pushed to its holder, and what became of it is not known.",
+            "A person or a reconciler has to tell before it is tried again.",
+        )
     if task.cancel_requested_at:
         return ev.TaskCanceled(state=S.CANCELED, reason=_canceled_by(ctx, task), cascade=task.cascade)
     return ev.LeaseLapsed(state=S.SUBMITTED, reason=R.NEW, delivery_id=c.delivery_id, previous=task.holder)
@@ -272,7 +272,9 @@ def _recover(work: Work, _c: cmd.RecoverLease, ctx: Context) -> ev.LeaseRecovere
     )
 
 
-def _doubt(_work: Work, c: cmd.DoubtTask, _ctx: Context) -> ev.TaskDoubted:
+def _doubt(work: Work, c: cmd.DoubtTask, _ctx: Context) -> ev.TaskDoubted:
+    if not work.in_flight and work.task.reason is not R.CHECKING:
+        raise conflict(f"Nothing of task {name_of(work.task)} is being done by the host.", "Nothing is to be doubted.")
     return ev.TaskDoubted(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED, detail=c.detail)
 
 
@@ -294,13 +296,11 @@ def _settle_doubt(work: Work, c: cmd.SettleDoubt, ctx: Context) -> ev.DoubtSettl
     return ev.DoubtSettled(state=state, reason=reason, outcome=c.outcome, delivery_id=c.delivery_id, text=c.text)
 
 
-def _expire(work: Work, _c: cmd.ExpireTask, ctx: Context) -> ev.TaskExpired:
+def _expire(work: Work, c: cmd.ExpireTask, ctx: Context) -> ev.TaskExpired:
     task = work.task
     if not task.deadline_at or ctx.now < task.deadline_at or task.handed_in_at:
         raise conflict(f"The deadline of task {name_of(task)} does not end it now.", "Nothing is to be done.")
-    assignment = work.assignment
-    unknown = assignment is not None and assignment.open and (assignment.unverified or assignment.intent == "intended")
-    if unknown:
+    if work.in_flight and not c.ended:
         return ev.TaskExpired(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED)
     return ev.TaskExpired(state=S.FAILED, reason=R.EXPIRED)
 
@@ -328,7 +328,16 @@ def _correct(work: Work, c: cmd.CorrectTask, ctx: Context) -> ev.TaskCorrected:
         raise invalid(f"{c.state.value} has no reason {c.reason.value!r}.", f"Use one of: {known}")
     if c.state is S.WORKING and not work.task.holder:
         raise conflict("Nobody holds it, so it cannot be working.", "Correct it to submitted/new and let it be taken.")
-    return ev.TaskCorrected(state=c.state, reason=c.reason, text=c.text)
+    assignment = work.assignment
+    again = c.state is S.SUBMITTED and c.reason is not R.COMPENSATING and not (assignment and assignment.open)
+    leased = c.state is S.WORKING and c.reason is not R.CHECKING
+    return ev.TaskCorrected(
+        state=c.state,
+        reason=c.reason,
+        delivery_id=c.delivery_id if again else "",
+        lease_until=pull_lease(work.task, ctx) if leased else 0.0,
+        text=c.text,
+    )
 
 
 def _settle(work: Work, c: cmd.SettleTrace, _ctx: Context) -> ev.TraceSettled:
@@ -340,6 +349,10 @@ def _settle(work: Work, c: cmd.SettleTrace, _ctx: Context) -> ev.TraceSettled:
 
 def _settle_again(task: Task, _c: cmd.SettleTrace, _ctx: Context) -> Unchanged | None:
     return Unchanged(task.task_id) if task.settled else None
+
+
+def _erase(work: Work, _c: cmd.EraseTexts, _ctx: Context) -> ev.TextsErased:
+    return ev.TextsErased(**same_place(work.task))
 
 
 def _move_turn(work: Work, _c: cmd.MoveTurn, _ctx: Context) -> ev.TurnMoved:
@@ -382,6 +395,7 @@ MOVES: dict[type, Callable[[Work, Any, Context], ev.TaskEvent]] = {
     cmd.FreezeTask: _freeze,
     cmd.CorrectTask: _correct,
     cmd.SettleTrace: _settle,
+    cmd.EraseTexts: _erase,
     cmd.MoveTurn: _move_turn,
     cmd.SetTaskMode: _mode,
 }
@@ -393,4 +407,4 @@ REPLAYS: dict[type, Callable[[Task, Any, Context], Unchanged | None]] = {
     cmd.ReleaseTask: _release_again,
     cmd.SettleTrace: _settle_again,
 }
-"""Commands that may come again: recognised before anything else is checked."""
+"""Commands that may come again: recognised before anything but the actor is checked."""

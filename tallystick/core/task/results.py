@@ -8,7 +8,7 @@ from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.errors import conflict, denied
 from tallystick.core.identity import ActorKind, short
-from tallystick.core.model import CheckOutcome, Expects
+from tallystick.core.model import CheckOutcome, CheckRun, Expects
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.state import Context, Task, Work
@@ -21,7 +21,7 @@ def hand_in(work: Work, c: cmd.HandInResult, ctx: Context) -> ev.TaskEvent:
     task = work.task
     check_body(c.text, ctx)
     check_children(ctx, "handed in")
-    if c.run is not None and task.expects is Expects.CHANGE and c.run.exit_code != 0:
+    if c.run is not None and _ended_badly(task, c.run):
         return failing(task, R.ERROR, ctx, text=c.text, run=c.run)
     _check_evidence(task, c)
     state, reason = _after_hand_in(task, c)
@@ -42,6 +42,13 @@ def hand_in(work: Work, c: cmd.HandInResult, ctx: Context) -> ev.TaskEvent:
         review_wanted=c.review_wanted,
         run=c.run,
     )
+
+
+def _ended_badly(task: Task, run: CheckRun) -> bool:
+    """Any own exit is a result, except that a change needs 0; killed or timed out is none."""
+    if run.exit_code is None or run.outcome is CheckOutcome.TIMED_OUT:
+        return True
+    return task.expects is Expects.CHANGE and run.exit_code != 0
 
 
 def _after_hand_in(task: Task, c: cmd.HandInResult) -> tuple[S, R]:
@@ -90,7 +97,9 @@ def report_check(work: Work, c: cmd.ReportCheck, ctx: Context) -> ev.TaskEvent:
     if c.revision != task.revision:
         raise conflict(f"That check was of revision {c.revision}; {task.revision} is there now.", "Check the new one.")
     outcome = c.run.outcome
-    if outcome is CheckOutcome.PASSED and not (task.review_wanted or task.reviewer or c.run.protected_changed):
+    # Children may have been asked for while the check ran: nothing is completed over them.
+    review = task.review_wanted or task.reviewer or c.run.protected_changed or ctx.open_children
+    if outcome is CheckOutcome.PASSED and not review:
         return ev.CheckReported(state=S.COMPLETED, reason=R.VERIFIED, run=c.run)
     if outcome in (CheckOutcome.PASSED, CheckOutcome.ERROR):
         return ev.CheckReported(state=S.INPUT_REQUIRED, reason=R.REVIEW, run=c.run)

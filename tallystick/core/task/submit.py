@@ -21,12 +21,14 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     """A new task, the first one made with this key, or a refusal."""
     if ctx.duplicate is not None:
         return _again(c, ctx.duplicate)
+    _check_asker(c.workspace, ctx)
     _check_words(c, ctx)
     _check_modes(c.workspace, ctx)
     parent = _check_parent(c, ctx)
     requester = c.requester if c.requester and ctx.actor.kind is ActorKind.HOST else ctx.actor.id
     agent = check_assignee(c.assignee, c.workspace, ctx)
-    _check_cycle(c.assignee, ctx)
+    check_session(c.session, c.assignee, ctx)
+    check_cycle(c.assignee, ctx)
     _check_reviewer(c.reviewer, c.assignee, ctx)
     state, reason, rule = admission(agent, c.assignee, requester, ctx)
     return ev.TaskSubmitted(
@@ -75,6 +77,17 @@ def _again(c: cmd.SubmitTask, first: Task) -> Unchanged:
         f"The key {c.key!r} was used by you for another request ({short(first.task_id)}).",
         "Use the same request with the same key, or another key for another request.",
     )
+
+
+def _check_asker(workspace: str, ctx: Context) -> None:
+    """An agent asks only while it is here, and where it is a member: elsewhere is for it as good as absent."""
+    if ctx.actor.kind is not ActorKind.AGENT:
+        return
+    agent = ctx.directory.agents.get(ctx.actor.id)
+    if agent is None or agent.deleted:
+        raise denied("This agent has left and can ask for nothing.", "A person may join another one: tally join NAME")
+    if workspace not in agent.workspaces:
+        raise not_found("There is no such workspace.", "List them with `tally workspace`.")
 
 
 def _check_words(c: cmd.SubmitTask, ctx: Context) -> None:
@@ -160,7 +173,19 @@ def _check_parent(c: cmd.SubmitTask, ctx: Context) -> Task | None:
     return parent
 
 
-def _check_cycle(assignee: str, ctx: Context) -> None:
+def check_session(session: str, assignee: str, ctx: Context) -> None:
+    """`@reviewer/ses_…` is that very session or nothing: it must be the assignee's and must not have ended."""
+    known = ctx.directory.sessions.get(session)
+    if not session or (known is not None and known.agent == assignee and not known.ended):
+        return
+    raise not_found(
+        f"{ctx.directory.alias_of(assignee)} has no session {short(session)} that could take it.",
+        "Leave the session out, so that any of its sessions may take it.",
+    )
+
+
+def check_cycle(assignee: str, ctx: Context) -> None:
+    """A → B → A is refused: whoever waits for a piece of work cannot be given a part of it."""
     if not assignee or ctx.actor.kind is ActorKind.HOST:
         return
     for task in ctx.ancestors:

@@ -15,7 +15,7 @@ def turn_of(task: Task, directory: Directory) -> str:
     if task.state is S.SUBMITTED:
         return _submitted(task, directory)
     if task.state is S.WORKING:
-        return task.holder or task.assignee
+        return _able(task.holder or task.assignee, task, directory, commands=True)
     if task.reason is R.QUESTION:
         return _able(task.requester, task, directory)
     if task.reason is R.REVIEW:

@@ -45,6 +45,8 @@ class Door(Protocol):
     bounds: Bounds
     diagnostics: Diagnostics
     connections: set[Connection]
+    tasks: set[asyncio.Task[None]]
+    """All running calls, those of clients that went away included."""
     is_stopping: bool
 
 
@@ -57,7 +59,6 @@ class Connection(asyncio.Protocol):
         self.uid = self.pid = -1
         self.client = ""
         self.calls: dict[int, RunningCall] = {}
-        self.tasks: set[asyncio.Task[None]] = set()
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._is_discarding = False
@@ -210,8 +211,8 @@ class Connection(asyncio.Protocol):
             )
         call = self.calls[call_id] = RunningCall(self, call_id, message, self.door.bounds.stdin_bytes)
         task = asyncio.get_running_loop().create_task(self._run(call, op, handler))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        self.door.tasks.add(task)
+        task.add_done_callback(self.door.tasks.discard)
 
     async def _run(self, call: RunningCall, op: str, handler: Handler) -> None:
         try:
@@ -244,9 +245,12 @@ class Connection(asyncio.Protocol):
 
     async def drained(self) -> None:
         """Wait until the client reads again. Raises `Gone`."""
+        await asyncio.sleep(
+            0
+        )  # a client that reads fast never fills the buffer: others must get their turn all the same
         while self._transport and self._can_write:
             await asyncio.shield(self._can_write)
-        if not self._transport:
+        if not self._transport or self._transport.is_closing():
             raise Gone
 
     def ancestors(self) -> tuple[str, ...]:
@@ -256,11 +260,9 @@ class Connection(asyncio.Protocol):
         return self._ancestors
 
     def leave(self) -> None:
-        """The host stops: calls that still run are refused, the client is told, the connection ends."""
+        """The host stops or this listener ends: whoever still waits is told, the connection ends."""
         for call_id in list(self.calls):
             self.write({"id": call_id, "error": render(BUSY)})
-        for task in self.tasks:
-            task.cancel()
         if self._transport:
             if self._is_greeted:
                 self.write({"id": None, "error": render(BUSY)})

@@ -29,6 +29,7 @@ class ApiServer:
         self.bounds = bounds or Bounds()
         self.diagnostics = diagnostics
         self.connections: set[Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
         self.is_stopping = False
         self._path = path
         self._servers: dict[str, tuple[asyncio.Server, Path]] = {}
@@ -52,12 +53,13 @@ class ApiServer:
         self.is_stopping = True
         for name in list(self._servers):
             self._close_listener(name)
-        running = [task for connection in self.connections for task in connection.tasks]
-        if running:
-            await asyncio.wait(running, timeout=self.bounds.stop_seconds)
-        left = [task for connection in self.connections for task in connection.tasks]
+        if self.tasks:
+            await asyncio.wait(list(self.tasks), timeout=self.bounds.stop_seconds)
         for connection in list(self.connections):
             connection.leave()
+        left = list(self.tasks)
+        for task in left:
+            task.cancel()
         if left:
             await asyncio.wait(left, timeout=self.bounds.stop_seconds)
 

@@ -89,21 +89,12 @@ class CommandTransport:
         if envelope.adopted:
             await began(f"process of {job_id}", "taken back after a restart of the host")
             return await self._runner.adopt(job_id)
-        running = asyncio.ensure_future(self._runner.run(self._job(envelope, tree, job_id)))
-        pid = await self._started(running, job_id)
+        running = asyncio.create_task(self._runner.run(self._job(envelope, tree, job_id)))
+        await asyncio.sleep(0)  # let it take the job's id before anybody asks for it
+        pid = await self._runner.started(job_id)
         if pid:
             await began(f"process {pid}", "child started, brief written")
         return await running
-
-    async def _started(self, running: asyncio.Future[JobResult], job_id: str) -> int:
-        """Its process id once it runs; 0 if it ended first without having been started."""
-        started = asyncio.ensure_future(self._runner.started(job_id))
-        await asyncio.wait({running, started}, return_when=asyncio.FIRST_COMPLETED)
-        if started.done():
-            return started.result()
-        result = running.result()
-        started.cancel()
-        return -1 if not result.not_started else 0
 
     def _job(self, envelope: Envelope, tree: Path, job_id: str) -> Job:
         agent, task = envelope.agent, envelope.work.task

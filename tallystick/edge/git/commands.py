@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 from tallystick.app.ports import Change, Line, Repository, Snapshot
-from tallystick.core.errors import not_found, unsupported
+from tallystick.core.errors import not_found, unavailable, unsupported
 from tallystick.core.model import GitReference
 from tallystick.edge.git import blame, checkout, history, references, snapshot
 from tallystick.edge.git.mirror import Mirror
@@ -20,6 +21,25 @@ from tallystick.edge.git.spawn import Call, Spawn
 
 OLDEST: Final = (2, 32)
 """The oldest git this works with: `GIT_CONFIG_GLOBAL` came with it."""
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _answered(call: Callable[_P, Awaitable[_R]]) -> Callable[_P, Coroutine[Any, Any, _R]]:
+    """What the file system says no to leaves this edge as a refusal, like everything else."""
+
+    @functools.wraps(call)
+    async def answered(*arguments: _P.args, **options: _P.kwargs) -> _R:
+        try:
+            return await call(*arguments, **options)
+        except OSError as failed:
+            raise unavailable(
+                f"The work with git stopped: {failed.strerror or 'the file system refused'}.",
+                "Look at the free space and the permissions of the host's home and of the work tree, then try again.",
+            ) from failed
+
+    return answered
 
 
 class GitCommands:
@@ -37,6 +57,7 @@ class GitCommands:
         self._known: dict[str, Mirror] = {}
         self._evidence: dict[str, str] = {}
 
+    @_answered
     async def find(self, directory: Path) -> Repository | None:
         """The repository a directory is in; None for none, a bare one, or one that git cannot open."""
         place = await asyncio.to_thread(locate, directory)
@@ -53,6 +74,7 @@ class GitCommands:
             evidence=await self._evidence_of(source, described[0]),
         )
 
+    @_answered
     async def fetch(self, repository: str, root: Path, revision: str) -> str:
         """Bring the commit that `revision` names in `root` into the mirror, verified and pinned; its full id."""
         check_revision(revision)
@@ -61,31 +83,38 @@ class GitCommands:
         await mirror.fetch(source.place, commit, await source.object_format())
         return commit
 
+    @_answered
     async def refer(self, repository: str, commit: str, path: str, lines: tuple[int, int] | None) -> GitReference:
         """A reference to a path (or "" for the whole tree) at a commit in the mirror."""
         return await references.refer(self._mirror(repository), commit, path, lines)
 
+    @_answered
     async def read(self, reference: GitReference) -> bytes:
         """The bytes, read once, whose digest matches. Refused otherwise."""
         return await references.read(self._mirror(reference.repository), reference)
 
+    @_answered
     async def snapshot(self, repository: str, root: Path) -> Snapshot:
         """Uncommitted work of a work tree, untracked files included, as a commit in the mirror."""
         mirror, source = self._mirror(repository), await self._source(root)
         return await snapshot.take(mirror, source, await asyncio.to_thread(self._own_ignore_file))
 
+    @_answered
     async def has(self, repository: str, commit: str) -> bool:
         """Whether the mirror holds the commit."""
         return await self._mirror(repository).has(commit)
 
+    @_answered
     async def changes(self, repository: str, base: str, commit: str) -> list[Change]:
         """What differs from `base` to `commit`."""
         return await history.changes(self._mirror(repository), base, commit)
 
+    @_answered
     async def is_ancestor(self, repository: str, ancestor: str, commit: str) -> bool:
         """Whether `commit` descends from `ancestor` (or is it)."""
         return await history.is_ancestor(self._mirror(repository), ancestor, commit)
 
+    @_answered
     async def check_out(
         self, repository: str, commit: str, target: Path, protect: tuple[str, ...] = (), base: str = ""
     ) -> None:
@@ -94,11 +123,13 @@ class GitCommands:
         place = await asyncio.to_thread(checkout.inside, self._worktrees, target)
         await checkout.check_out(self._mirror(repository), commit, place, protect, base)
 
+    @_answered
     async def remove(self, target: Path) -> None:
         """Remove a work tree below `home/worktrees`; one that is not there is fine."""
         place = await asyncio.to_thread(checkout.inside, self._worktrees, target)
         await asyncio.to_thread(checkout.remove, place)
 
+    @_answered
     async def trace_line(self, root: Path, path: str, line: int) -> Line:
         """Where a line of a file in a work tree comes from (blame)."""
         source = await self._source(root)
@@ -106,14 +137,17 @@ class GitCommands:
         await asyncio.to_thread(self._mirrors.mkdir, mode=0o700, parents=True, exist_ok=True)
         return await blame.trace_line(self._spawn, self._mirrors, source.place, head, path, line)
 
+    @_answered
     async def log_between(self, repository: str, base: str, commit: str) -> list[str]:
         """The commits reachable from `commit` and not from `base`, oldest first."""
         return await history.log_between(self._mirror(repository), base, commit)
 
+    @_answered
     async def trailers(self, repository: str, commits: Iterable[str]) -> dict[str, str]:
         """The task id in the `Tally-Task:` trailer of each commit that has one."""
         return await history.trailers(self._mirror(repository), commits)
 
+    @_answered
     async def version(self) -> str:
         """The version of git. Refused as `unsupported` if it is too old."""
         out = await self._spawn.need("--version", call=Call(git_dir=Path("/")))
@@ -136,7 +170,8 @@ class GitCommands:
         return Source(self._spawn, place)
 
     async def _evidence_of(self, source: Source, object_format: str) -> str:
-        key = str(source.place.common)
+        # The inode tells a repository from a later one at the same place.
+        key = f"{source.place.common}:{(await asyncio.to_thread(source.place.common.stat)).st_ino}"
         if not self._evidence.get(key):
             self._evidence[key] = await source.evidence(object_format)
         return self._evidence[key]

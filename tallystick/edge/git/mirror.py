@@ -19,7 +19,7 @@ from tallystick.core.errors import Refused, conflict, not_found, unavailable
 from tallystick.edge.git import shallow
 from tallystick.edge.git.names import check_object, check_repository
 from tallystick.edge.git.place import Place
-from tallystick.edge.git.spawn import Call, Done, Spawn
+from tallystick.edge.git.spawn import MEBIBYTE, Call, Done, Spawn
 
 PINS: Final = "refs/tally"
 SNAPSHOTS: Final = "refs/tally-snapshot"
@@ -31,6 +31,7 @@ _LOCK_PAUSE_SECONDS: Final = 0.05
 _TIPS_OFFERED: Final = 64
 _LOOSE_PINS: Final = 256
 _PACKS: Final = 48
+_ROOM_NEEDED: Final = 16 * MEBIBYTE
 
 # Old and odd, but harmless: they stand in the metadata of real histories. What could lead a path out of a tree (`.git`,
 # `..`, slashes, entries out of order or double) is never let in. `.gitmodules` is data: submodules are not fetched.
@@ -232,6 +233,7 @@ class _Delivery:
             seconds=FETCH_SECONDS, held=self._held,
         )  # fmt: skip
         if done.code:
+            await self._refuse_without_room()
             raise self._incomplete()
 
     async def _index(self, horizon: str) -> None:
@@ -245,6 +247,7 @@ class _Delivery:
             seconds=FETCH_SECONDS,
         )
         if done.code:
+            await self._refuse_without_room()
             raise conflict(
                 f"Commit {self._commit} is refused: an object of its history is broken or hostile.",
                 "Run `git fsck --full` in the repository to see which one, and hand in a commit without it.",
@@ -263,10 +266,16 @@ class _Delivery:
             *arguments, objects=self._quarantine, alternates=self._mirror.objects, held=self._held, **options
         )
 
+    async def _refuse_without_room(self) -> None:
+        # git ends with the same code for a full disk as for a missing object.
+        free = (await asyncio.to_thread(shutil.disk_usage, self._mirror.path)).free
+        if free < _ROOM_NEEDED:
+            raise unavailable("The disk of the host's home is full.", "Make room there, then try again.")
+
     def _incomplete(self) -> Refused:
         return not_found(
             f"Commit {self._commit} cannot be resolved: part of what it needs is missing in {self._place.root}.",
-            "Fetch the missing history there (`git fetch --unshallow` in a shallow clone), then try again.",
+            "Fetch what is missing (`git fetch --unshallow` in a shallow clone; without filter in a partial one).",
         )
 
 

@@ -58,7 +58,7 @@ class _Plan(msgspec.Struct):
     """What was found: orders for fast-import are in a file, this is about them."""
 
     changed: list[bytes]
-    left_out: list[bytes]
+    left_out: set[bytes]
     written: int = 0
 
 
@@ -114,7 +114,7 @@ async def _import(mirror: Mirror, orders: Path, held: int) -> str:
 
 
 def _compare(work: _Work, orders: Path, opening: bytes) -> _Plan:
-    plan = _Plan([], [])
+    plan = _Plan([], set())
     with Beneath(work.root) as files, orders.open("wb") as out:
         out.write(opening)
         present = dict(_present(work, files, plan))
@@ -131,9 +131,13 @@ def _compare(work: _Work, orders: Path, opening: bytes) -> _Plan:
 def _present(work: _Work, files: Beneath, plan: _Plan) -> Iterator[tuple[bytes, bytes]]:
     for path in sorted({*work.tracked, *work.untracked}):
         if not is_plain_entry(path):
-            plan.left_out.append(path)
+            plan.left_out.add(path)
             continue
-        state = files.look(path)
+        try:
+            state = files.look(path)
+        except PermissionError:
+            plan.left_out.add(path)
+            continue
         if state is None or (path in work.tracked and work.tracked[path].mode == "160000"):
             continue
         if stat.S_ISLNK(state.st_mode):
@@ -141,7 +145,7 @@ def _present(work: _Work, files: Beneath, plan: _Plan) -> Iterator[tuple[bytes, 
         elif stat.S_ISREG(state.st_mode):
             yield path, _mode(work, path, state.st_mode)
         elif not stat.S_ISDIR(state.st_mode):
-            plan.left_out.append(path)
+            plan.left_out.add(path)
 
 
 def _mode(work: _Work, path: bytes, mode: int) -> bytes:
@@ -188,7 +192,7 @@ def _data(work: _Work, files: Beneath, path: bytes, mode: bytes, plan: _Plan) ->
             return _pointer_to(files, path)
         data = files.read(path, LARGEST_FILE)
     except PermissionError:
-        plan.left_out.append(path)
+        plan.left_out.add(path)
         return None
     except OSError as failed:
         raise _moved(path) from failed
@@ -198,7 +202,7 @@ def _data(work: _Work, files: Beneath, path: bytes, mode: bytes, plan: _Plan) ->
             "Commit it without a snapshot, or keep it in Git LFS.",
         )
     if data is None:
-        plan.left_out.append(path)
+        plan.left_out.add(path)
     return data
 
 

@@ -127,8 +127,9 @@ class Spawn:
     """Starts git, hardened."""
 
     def __init__(self, git: str, search_path: str) -> None:
-        self._search_path = search_path
-        self._git = shutil.which(git, path=search_path) or git
+        # A relative entry would find programs in the directory that a call starts in: the hostile one.
+        self._search_path = ":".join(entry for entry in search_path.split(":") if entry.startswith("/"))
+        self._git = shutil.which(git, path=self._search_path) or git
 
     async def run(self, *arguments: str, call: Call) -> Done:
         """Run git to its end; any exit code is an answer. Refused when it cannot start or breaks a limit."""

@@ -60,7 +60,7 @@ SELECT * FROM tasks WHERE parent = :parent AND parent > '' ORDER BY task_id;
 SELECT * FROM tasks WHERE workspace = :workspace AND requester = :requester AND key = :key;
 
 -- name: due_tasks
-SELECT * FROM tasks WHERE open = 1 AND due_at <= :now ORDER BY due_at, task_id LIMIT :limit;
+SELECT * FROM tasks INDEXED BY tasks_open_due WHERE open = 1 AND due_at <= :now ORDER BY due_at, task_id LIMIT :limit;
 
 -- name: next_due
 SELECT nullif(min(
@@ -117,7 +117,7 @@ SELECT * FROM tasks WHERE requester = :party AND open = 1 ORDER BY task_id;
 SELECT * FROM tasks WHERE reviewer = :party AND reviewer > '' AND open = 1 ORDER BY task_id;
 
 -- name: sessioned
-SELECT * FROM tasks WHERE open = 1 AND session > '' ORDER BY session, task_id;
+SELECT * FROM tasks INDEXED BY tasks_open_session WHERE open = 1 AND session > '' ORDER BY session, task_id;
 
 -- name: settleable
 SELECT trace FROM tasks AS last
@@ -131,9 +131,9 @@ WHERE open = 0 AND settled = 0 AND closed_at < :before
 ORDER BY closed_at, task_id LIMIT :limit;
 
 -- name: archivable
-SELECT DISTINCT names.name AS trace FROM events JOIN names ON names.id = events.trace
+SELECT names.name AS trace FROM events JOIN names ON names.id = events.trace
 WHERE events.type = 1 AND events.trace > 0
-ORDER BY events.trace LIMIT :limit;
+GROUP BY events.trace ORDER BY events.trace LIMIT :limit;
 
 -- name: counts
 SELECT state, reason, count(*) AS count FROM tasks

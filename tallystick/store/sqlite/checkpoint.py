@@ -6,13 +6,14 @@ pauses lets the journal grow: above a bound the rest of a checkpoint is done whi
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Final
 
 import apsw
 
-from tallystick.store.sqlite.writer import Failpoint
+from tallystick.store.sqlite.writer import Failpoint, Writer
 
 PASSIVE_PAGES: Final = 2_000
 """Journal pages (4 KiB) from which a checkpoint is worth its two syncs."""
@@ -30,12 +31,13 @@ class Checkpointer:
     def __init__(
         self,
         connection: apsw.Connection,
-        busy: threading.Lock,
+        writer: Writer,
         failpoint: Failpoint,
         failed: Callable[[apsw.Error], None],
     ) -> None:
         self._connection = connection
-        self._busy = busy
+        self._busy = writer.busy
+        self._checkpointing = writer.checkpointing
         self._failpoint = failpoint
         self._failed = failed
         self._pages = 0
@@ -89,7 +91,5 @@ class Checkpointer:
             self._pages = 0
 
     def _pass(self, mode: int) -> None:
-        try:
+        with self._checkpointing, contextlib.suppress(apsw.BusyError):  # a reader needs the journal: next time
             self._connection.wal_checkpoint(mode=mode)
-        except apsw.BusyError:
-            return  # a reader still needs the journal: the next round will do

@@ -6,16 +6,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import apsw
+import msgspec
 
 from tallystick.core.errors import unsupported
+from tallystick.store.blobs import DamagedBlobError
 from tallystick.store.interface import StoreUnavailableError
+from tallystick.store.sqlite.packs import DamagedPackError
 
 OLDEST: Final = (3, 51, 3)
 """Before this release SQLite can corrupt a WAL file while one connection writes and another one checkpoints."""
@@ -96,11 +101,24 @@ def _is_empty(connection: apsw.Connection) -> bool:
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Whatever SQLite refuses inside leaves as StoreUnavailableError."""
+    """Whatever SQLite or the disk refuses inside, or cannot be read, leaves as StoreUnavailableError."""
     try:
         yield
     except apsw.Error as error:
         raise unavailable(error) from error
+    except OSError as error:
+        raise disk_refused(error) from error
+    except _UNREADABLE as error:
+        raise StoreUnavailableError("io", f"The log is damaged: {error}") from error
+
+
+_UNREADABLE: Final = (DamagedBlobError, DamagedPackError, msgspec.DecodeError, zlib.error, UnicodeDecodeError)
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def disk_refused(error: OSError) -> StoreUnavailableError:
+    """The same for an error of the operating system, by its number."""
+    return StoreUnavailableError("full" if error.errno in _FULL else "io", str(error))
 
 
 def unavailable(error: apsw.Error) -> StoreUnavailableError:

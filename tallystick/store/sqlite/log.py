@@ -14,7 +14,7 @@ from tallystick.store.blobs import BlobStore
 from tallystick.store.codec import Codec, Sealed
 from tallystick.store.sqlite.bodies import read_body
 from tallystick.store.sqlite.names import SQL, Names
-from tallystick.store.sqlite.packs import BODY, HASH, POSITION, VERSION, EventRow, PackReader
+from tallystick.store.sqlite.packs import BODY, HASH, POSITION, VERSION, DamagedPackError, EventRow, PackReader
 
 TASK_KIND: Final = "tsk"
 """Streams of tasks are nearly all of the log, so they are left out of the index by kind."""
@@ -101,7 +101,9 @@ class LogReader:
 
     def _archived(self, statement: str, values: tuple[Any, ...]) -> Iterator[EventRow]:
         for position, trace, found in self._execute(SQL[statement], values):
-            row = self.packs.rows(trace)[position]
+            row = self.packs.rows(trace).get(position)
+            if row is None:
+                raise DamagedPackError(f"event {position} is not in its pack")
             yield (*row[:HASH], found, row[BODY])
 
     def sealed(self, row: EventRow) -> Sealed:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import queue
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -55,31 +56,48 @@ FAILPOINTS: Final = (
 """The places where `failpoint` is called."""
 
 
+class Connections(NamedTuple):
+    """The three connections of a store: each is used by one thread at a time."""
+
+    writing: apsw.Connection
+    reading: apsw.Connection
+    checkpointing: apsw.Connection
+
+
+class Options(NamedTuple):
+    """What is injected into a store."""
+
+    failpoint: Failpoint
+    salt: Callable[[int], bytes]
+    codec: Codec
+
+
+def _opened(opened: contextlib.ExitStack, path: Path, vfs: str | None) -> apsw.Connection:
+    connection = connect(path, vfs)
+    opened.callback(connection.close, True)
+    return connection
+
+
 class SqliteStore:
     """The log and its views in one SQLite file. Use it from one event loop; made by `open`."""
 
-    def __init__(
-        self, path: Path, vfs: str | None, failpoint: Failpoint, salt: Callable[[int], bytes], codec: Codec
-    ) -> None:
-        self._codec = codec
-        self._salt = salt
+    def __init__(self, path: Path, vfs: str | None, connections: Connections, options: Options) -> None:
+        self._path, self._vfs, self._options = path, vfs, options
         bodies = BlobStore(path.with_name(f"{path.name}-bodies"))
-        writing = connect(path, vfs)
-        with translated():
-            apply_steps(writing, shipped_steps())
-            self._writer = Writer(writing, LogReader(writing, codec, bodies), bodies, failpoint, self._committed)
-        self._reading = connect(path, vfs)
-        self._reading.execute("PRAGMA query_only = ON")
-        self._log = LogReader(self._reading, codec, bodies)
+        self._reading = connections.reading
+        self._log = LogReader(self._reading, options.codec, bodies)
         self._views = ViewReader(self._reading)
+        writing = LogReader(connections.writing, options.codec, bodies)
+        self._writer = Writer(connections.writing, writing, bodies, options.failpoint, self._committed)
+        self._upkeep = Upkeep(self._writer, bodies, options.failpoint)
+        self._checkpointer = Checkpointer(
+            connections.checkpointing, self._writer, options.failpoint, self._checkpoint_failed
+        )
+        connections.writing.set_wal_hook(self._journal_grew)
         with snapshot(self._reading):
             self._head = self._log.head()[0]
-        self._checkpointer = Checkpointer(connect(path, vfs), self._writer.busy, failpoint, self._checkpoint_failed)
-        self._writer.connection.set_wal_hook(self._journal_grew)
-        self._upkeep = Upkeep(self._writer, bodies, failpoint)
-        self._path, self._vfs = path, vfs
         self._pending: list[Call] = []
-        self._waiting: list[tuple[int, asyncio.Future[int]]] = []
+        self._waiting: dict[asyncio.Future[int], int] = {}
         self._closed = False
         self._writer.start()
         self._checkpointer.start()
@@ -96,12 +114,20 @@ class SqliteStore:
     ) -> SqliteStore:
         """Open or create the log at `path`. Bodies above 64 KiB are files in the folder `<name>-bodies` beside it.
 
+        `failpoint` is called at the places in `FAILPOINTS`, `salt` gives the random bytes in front of each body.
         Raises Refused (unsupported) for an SQLite that is too old or a schema that is too new, and
         StoreUnavailableError where the disk does not allow it.
         """
         refuse_old_sqlite(apsw.sqlitelibversion())
-        create_private(path)
-        return cls(path, vfs, failpoint, salt, codec or Codec())
+        with contextlib.ExitStack() as opened, translated():
+            create_private(path)
+            writing = _opened(opened, path, vfs)
+            apply_steps(writing, shipped_steps())
+            connections = Connections(writing, _opened(opened, path, vfs), _opened(opened, path, vfs))
+            connections.reading.execute("PRAGMA query_only = ON")
+            store = cls(path, vfs, connections, Options(failpoint, salt, codec or Codec()))
+            opened.pop_all()
+        return store
 
     # --- Store ---
 
@@ -114,7 +140,7 @@ class SqliteStore:
         return result
 
     def _prepare(self, entry: Entry) -> Prepared:
-        sealed, body = self._codec.seal(entry.record, self._salt(SALT_BYTES))
+        sealed, body = self._options.codec.seal(entry.record, self._options.salt(SALT_BYTES))
         covered = canonical(sealed)
         if body is not None and len(body) > IN_FILE_BYTES:
             return Prepared(entry, sealed, covered, IN_FILE, body)
@@ -152,8 +178,11 @@ class SqliteStore:
         if self._head > after:
             return self._head
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting.append((after, future))
-        return await future
+        self._waiting[future] = after
+        try:
+            return await future
+        finally:
+            self._waiting.pop(future, None)
 
     async def query(self, name: str, **values: Cell) -> list[Mapping[str, Cell]]:
         """See `Store.query`."""
@@ -263,16 +292,13 @@ class SqliteStore:
             self._wake(None)
 
     def _wake(self, refusal: StoreUnavailableError | None) -> None:
-        waiting, self._waiting = self._waiting, []
-        for after, future in waiting:
+        for future, after in self._waiting.items():
             if future.done():
                 continue
             if refusal is not None:
                 future.set_exception(refusal)
             elif self._head > after:
                 future.set_result(self._head)
-            else:
-                self._waiting.append((after, future))
 
     def _refuse_closed(self) -> None:
         if self._closed:

@@ -6,9 +6,12 @@ import queue
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import apsw
+
 from tallystick.core.rows import Row
 from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite.bodies import IN_FILE
+from tallystick.store.sqlite.connection import is_sync_error
 from tallystick.store.sqlite.names import SQL
 from tallystick.store.sqlite.packs import BODY, HASH, KIND, POSITION, STREAM, VERSION, EventRow, pack
 from tallystick.store.sqlite.writer import Failpoint, Writer
@@ -59,8 +62,12 @@ class Upkeep:
         self._writer.connection.executemany(SQL["pack_stream_put"], lines)
 
     def _give_back(self) -> None:
-        # Pages of moved events go back to the file system; the writer is ours alone here.
-        self._execute("PRAGMA incremental_vacuum").fetchall()
+        # Pages of moved events go back to the file system. What moved is safe already: a refusal can wait.
+        try:
+            self._execute("PRAGMA incremental_vacuum").fetchall()
+        except apsw.Error as error:
+            if is_sync_error(error):
+                raise
 
     def erase(self, stream: str) -> int:
         """Null the bodies of a stream and clear them out of the journal. Returns how many there were."""
@@ -84,7 +91,10 @@ class Upkeep:
         return len(rows)
 
     def _truncate(self) -> None:
-        self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with self._writer.checkpointing:
+            ((busy, _, _),) = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        if busy:
+            raise apsw.BusyError("A reader keeps the journal from being truncated; do it again.")
 
     def rebuild(self, chunks: Chunks, begun: Callable[[], object]) -> None:
         """Replace the views by the rows of `chunks`."""

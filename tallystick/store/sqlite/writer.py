@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from tallystick.core.events import Recorded
 from tallystick.store.blobs import BlobStore
 from tallystick.store.codec import GENESIS, Sealed, link
 from tallystick.store.interface import ConflictError, Entry, StoreUnavailableError
-from tallystick.store.sqlite.connection import is_sync_error, unavailable
+from tallystick.store.sqlite.connection import disk_refused, is_sync_error, unavailable
 from tallystick.store.sqlite.log import LogReader, kind_of
 from tallystick.store.sqlite.names import SQL
 from tallystick.store.sqlite.packs import EventRow
@@ -72,6 +71,8 @@ class Writer:
         self.views = ViewWriter(connection)
         self.busy = threading.Lock()
         """Held while a transaction is open; the checkpoint thread takes it when the journal has grown too long."""
+        self.checkpointing = threading.Lock()
+        """Held by whoever checkpoints: SQLite refuses a second one at once instead of letting it wait."""
         self._bodies = bodies
         self._failpoint = failpoint
         self._committed = committed
@@ -94,8 +95,8 @@ class Writer:
         self._queue.put(calls)
 
     def refuse(self, refusal: StoreUnavailableError) -> None:
-        """Refuse appends from now on."""
-        self._refusal = refusal
+        """Refuse appends from now on; after a failed sync maintenance as well."""
+        self._refusal = self._refusal or refusal
 
     def stop(self) -> None:
         """Finish what is queued and end the thread. Blocks."""
@@ -129,7 +130,7 @@ class Writer:
                 continue
             self._append(appends)
             appends = []
-            self._work(call)
+            self._work(call, call.job)
         self._append(appends)
 
     def _append(self, calls: list[Call]) -> None:
@@ -138,21 +139,33 @@ class Writer:
         if self._refusal is not None:
             _fail(calls, self._refusal)
         else:
-            with self.busy:
-                self._commit(calls)
+            self._guarded(calls, lambda: self._commit(calls))
         self._answer(calls)
 
-    def _work(self, call: Call) -> None:
+    def _work(self, call: Call, job: Callable[[], Any]) -> None:
+        if self._refusal is not None and self._refusal.reason == "io":
+            _fail([call], self._refusal)
+        else:
+            self._guarded([call], lambda: self._do(call, job))
+        self._answer([call])
+
+    def _do(self, call: Call, job: Callable[[], Any]) -> None:
+        call.result = job()
+
+    def _guarded(self, calls: list[Call], work: Callable[[], None]) -> None:
+        """Whatever goes wrong belongs to the callers; this thread goes on, with nothing half done."""
         try:
             with self.busy:
-                assert call.job is not None  # noqa: S101 - for the type checker
-                call.result = call.job()
+                work()
         except apsw.Error as error:
-            call.error = self._give_up(error)
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, not to this thread
+            _fail(calls, self._give_up(error))
+        except OSError as error:
             self._roll_back()
-            call.error = error
-        self._answer([call])
+            _fail(calls, disk_refused(error))
+        except BaseException as error:  # noqa: BLE001
+            self._roll_back()
+            for call in calls:
+                call.error = error
 
     def _answer(self, calls: list[Call]) -> None:
         for loop in {call.future.get_loop() for call in calls}:
@@ -174,21 +187,15 @@ class Writer:
 
     def _commit(self, calls: list[Call]) -> None:
         try:
-            try:
-                self._transaction(calls, self._together)
-            except Exception as error:
-                if _is_refusal(error):
-                    raise
-                # One of the calls cannot be written: do them one by one to find out which.
-                self._roll_back()
-                for call in calls:
-                    call.error = None
-                self._transaction(calls, self._one_by_one)
-        except apsw.Error as error:
-            _fail(calls, self._give_up(error))
-        except OSError as error:
+            self._transaction(calls, self._together)
+        except Exception as error:
+            if _is_refusal(error):
+                raise
+            # One of the calls cannot be written: do them one by one to find out which.
             self._roll_back()
-            _fail(calls, StoreUnavailableError("full" if error.errno in _FULL else "io", str(error)))
+            for call in calls:
+                call.error = None
+            self._transaction(calls, self._one_by_one)
 
     def _transaction(self, calls: list[Call], write: Callable[[list[Call]], None]) -> None:
         self._failpoint("before_begin")
@@ -317,9 +324,6 @@ class Writer:
         self._data_version = self.connection.pragma("data_version")
         position, found = self.log.head()
         self._position, self._hash = position, found or GENESIS
-
-
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def _is_refusal(error: Exception) -> bool:
