@@ -10,31 +10,22 @@ import msgspec
 from tallystick.app.desk import forms
 from tallystick.app.desk.interface import Guest
 from tallystick.core.identity import short
-from tallystick.core.model import CheckOutcome, Reason, TaskState
+from tallystick.core.model import Reason
 from tallystick.edge.cli import render_task
 from tallystick.edge.cli.errors import encode
 from tallystick.edge.cli.page import Paint, Sheet
 from tallystick.edge.cli.parse import seconds_of
+from tallystick.edge.cli.render_outcome import (
+    INTERRUPTED,
+    TIMED_OUT,
+    check_exit,
+    checked,
+    exit_of,
+    is_stop,
+    outcome,
+)
 from tallystick.edge.cli.run import Run
-from tallystick.edge.cli.wait import Interrupted
-
-TIMED_OUT = 124
-INTERRUPTED = 130
-_BAD = ("failed", "canceled", "rejected")
-
-
-def exit_of(state: str, reason: str) -> int:
-    """The exit code of a wait that ended with a task there."""
-    if state == TaskState.COMPLETED:
-        return 0
-    if reason == Reason.UNVERIFIED:
-        return 5
-    return 1 if state in _BAD else 4
-
-
-def _is_stop(shown: forms.Shown) -> bool:
-    """Whether only a person can move it now. For whom else it waits, the desk's `follow` knows."""
-    return shown.state == TaskState.AUTH_REQUIRED or shown.reason in (Reason.UNVERIFIED, Reason.FROZEN)
+from tallystick.edge.cli.wait import Interrupted, closing
 
 
 async def ask(run: Run) -> int:
@@ -90,11 +81,12 @@ class _Watch:
 
     async def follow(self, guest: Guest, task_id: str) -> None:
         """Until it is closed, or a person has to move it."""
-        async for shown in self.run.desk.follow(guest, task_id):
-            self.last = shown
-            await self.show(shown)
-            if _is_stop(shown):
-                return
+        async with closing(self.run.desk.follow(guest, task_id)) as stream:
+            async for shown in stream:
+                self.last = shown
+                await self.show(shown)
+                if is_stop(shown):
+                    return
 
     async def show(self, shown: forms.Shown) -> None:
         """The facts so far, if they changed."""
@@ -146,33 +138,6 @@ async def _give_json(run: Run, receipt: forms.Receipt, shown: forms.Shown | None
     await run.call.out(encode({**data, "timed_out": timed_out, "task": shown}))
 
 
-def outcome(sheet: Sheet, form: forms.Shown) -> None:
-    """How a wait ended: the state, the result, and its evidence."""
-    turn = f", {form.turn} is next" if form.turn else ""
-    sheet.line(Paint(form.title, "bold"), "  ", render_task.state_piece(form.state, form.reason, form.label), turn)
-    if form.question and form.reason == Reason.QUESTION:
-        sheet.body(form.question)
-        sheet.command("answer", short(form.task_id), "TEXT")
-    if form.reason == Reason.UNVERIFIED:
-        sheet.field("doubt", form.doubt)
-        sheet.command("verify", short(form.task_id), "--settle", "done|failed|redo|cancel", "TEXT")
-    render_task.result(sheet, form)
-    _evidence(sheet, form)
-    if form.reason == Reason.REVIEW:
-        sheet.command("approve", short(form.task_id))
-        sheet.command("changes", short(form.task_id), "TEXT")
-
-
-def _evidence(sheet: Sheet, form: forms.Shown) -> None:
-    if form.checks:
-        render_task.check_run(sheet, form.checks[-1])
-    elif form.facts:
-        last = form.facts[-1]
-        sheet.field(
-            "evidence", f"{last.fact}, witnessed by {last.witness}", f": {last.evidence}" if last.evidence else ""
-        )
-
-
 async def submit(run: Run) -> int:
     """`tally submit`: hands in, and waits for the check that this starts."""
     p = run.parsed
@@ -210,28 +175,3 @@ async def _checked(run: Run, moved: forms.Moved, shown: forms.Shown) -> None:
         now = {"state": shown.state, "reason": shown.reason, "turn": shown.turn, "version": shown.version}
         last = shown.checks[-1] if shown.checks else None
         await run.call.out(encode({**msgspec.to_builtins(moved), **now, "check": last}))
-
-
-def check_exit(shown: forms.Shown) -> int:
-    """0 where the result stands: completed, or before its reviewer. A refuted one is 1."""
-    if shown.reason == Reason.UNVERIFIED:
-        return 5
-    return 0 if shown.state == TaskState.COMPLETED or shown.reason == Reason.REVIEW else 1
-
-
-def checked(sheet: Sheet, form: forms.Shown) -> None:
-    """What the check of a hand-in led to, with the reason and the end of its output where it was refuted."""
-    words = {0: "The result stands", 5: "What happened is not known"}
-    sheet.line(
-        words.get(check_exit(form), "The check refuted the result"),
-        ": ",
-        render_task.state_piece(form.state, form.reason, form.label),
-        f", {form.turn} is next" if form.turn else "",
-    )
-    if form.checks:
-        run = form.checks[-1]
-        passed = run.outcome == CheckOutcome.PASSED
-        render_task.check_run(sheet, msgspec.structs.replace(run, output_tail="") if passed else run)
-    if check_exit(form) == 1 and form.state == TaskState.WORKING:
-        sheet.line("Still yours: mend it and hand it in again.")
-        sheet.command("submit", short(form.task_id), "--commit", "HEAD")

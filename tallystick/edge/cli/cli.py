@@ -12,11 +12,11 @@ from tallystick.app.calls import Call
 from tallystick.app.desk.interface import Desk
 from tallystick.core.errors import Refused, invalid
 from tallystick.edge.cli import completion, verbs_host, verbs_places, verbs_reading, verbs_tasks
-from tallystick.edge.cli.asking import INTERRUPTED
 from tallystick.edge.cli.errors import encode, error_data, exit_code
 from tallystick.edge.cli.help import reference_of
 from tallystick.edge.cli.page import page_for
 from tallystick.edge.cli.parse import Parsed, Usage, parse, wants_json
+from tallystick.edge.cli.render_outcome import INTERRUPTED
 from tallystick.edge.cli.run import Host, Run, SomeFailed, Status, Stop, error_text
 from tallystick.edge.cli.spec import Verb
 from tallystick.edge.cli.wait import Interrupted

@@ -11,9 +11,13 @@ import msgspec
 from tallystick.app.calls import CallerFacts
 from tallystick.core.identity import short
 from tallystick.edge.cli.escape import escape, escape_lines
-from tallystick.edge.cli.width import clip, pad, split, width
+from tallystick.edge.cli.width import chunks, clip, pad, split, width
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_WHOLE = frozenset({"ID", "TASK", "NAME", "AT", "AGE", "TOOK"})
+"""Columns that are never shortened."""
+_LONG_LINE = 8000
+"""Characters after which a single line on a terminal is cut: what has more is a body."""
 _MINIMUM = 12
 """The fewest columns that a stretching column of a table keeps."""
 
@@ -116,7 +120,7 @@ class Sheet:
         mark = self._paint(Paint("│ ", "dim"))
         room = max(1, self.page.columns - indent - 2) if self.page.columns else 0
         for line in escape_lines(text.rstrip("\n")):
-            for part in _chunks(line, room):
+            for part in chunks(line, room):
                 self.lines.append(" " * indent + mark + part)
 
     def command(self, *words: str, indent: int = 4) -> None:
@@ -127,21 +131,16 @@ class Sheet:
         """Aligned columns. Where the terminal is too narrow, the column `stretch` is shortened."""
         cells = [[Paint(head, "bold") for head in heads], *([_clean(cell) for cell in row] for row in rows)]
         sizes = [max(width(row[column].text) for row in cells) for column in range(len(heads))]
-        stretch %= len(heads)
         if self.page.columns:
-            over = sum(sizes) + 2 * (len(sizes) - 1) - self.page.columns
-            sizes[stretch] = max(min(sizes[stretch], _MINIMUM), sizes[stretch] - max(0, over))
+            sizes = [min(size, self.page.columns) for size in sizes]
+            _shrink(sizes, heads, stretch % len(heads), self.page.columns - 2 * (len(sizes) - 1))
         self.lines.extend(self._row(row, sizes) for row in cells)
 
     def _row(self, row: Sequence[Paint], sizes: Sequence[int]) -> str:
-        columns = self.page.columns
-        out, left = [], columns
+        out = []
         for cell, size in zip(row, sizes, strict=True):
-            text = pad(clip(cell.text, size), size)
-            if columns:
-                text = clip(text, max(0, left))
-                left -= size + 2
-            out.append(self._paint(Paint(text, cell.style)) if text.strip() else text)
+            text = clip(cell.text, size)
+            out.append(self._paint(Paint(text, cell.style)) + " " * (size - width(text)))
         return "  ".join(out).rstrip()
 
     def _paint(self, piece: Piece) -> str:
@@ -149,24 +148,24 @@ class Sheet:
             return escape(piece)
         text = escape(piece.text)
         code = _STYLES.get(piece.style) if self.page.colour else None
-        return f"\x1b[{code}m{text}\x1b[0m" if code else text
+        return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
+
+
+def _shrink(sizes: list[int], heads: Sequence[str], stretch: int, room: int) -> None:
+    """Make columns fit: first the stretching one, then the widest of those that nobody copies from."""
+    over = sum(sizes) - room
+    give = min(max(0, over), max(0, sizes[stretch] - _MINIMUM))
+    sizes[stretch] -= give
+    able = [column for column, head in enumerate(heads) if head not in _WHOLE]
+    for _ in range(over - give):
+        widest = max(able, key=lambda column: sizes[column], default=stretch)
+        if sizes[widest] <= 1:
+            return
+        sizes[widest] -= 1
 
 
 def _clean(cell: Piece) -> Paint:
     return Paint(escape(cell), "") if isinstance(cell, str) else Paint(escape(cell.text), cell.style)
-
-
-def _chunks(text: str, columns: int) -> list[str]:
-    """Already escaped text in pieces of at most that many columns."""
-    if not columns or width(text) <= columns:
-        return [text]
-    out = []
-    while text:
-        head, tail = split(text, columns)
-        head, tail = (head, tail) if head else (text[:1], text[1:])
-        out.append(head)
-        text = tail
-    return out
 
 
 def _fold(pieces: Sequence[Piece], columns: int) -> list[list[Piece]]:
@@ -174,15 +173,24 @@ def _fold(pieces: Sequence[Piece], columns: int) -> list[list[Piece]]:
     rows: list[list[Piece]] = [[]]
     left = columns
     for piece in map(_clean, pieces):
-        text = piece.text
+        text = clip(piece.text, _LONG_LINE) if columns else piece.text
         while columns and width(text) > left:
-            head, text = split(text, max(0, left))
+            head, text = _break(text, max(0, left))
             rows[-1].append(Paint(head, piece.style))
             rows.append([])
             left = max(8, columns - 4)
         rows[-1].append(Paint(text, piece.style))
         left -= width(text)
     return rows
+
+
+def _break(text: str, columns: int) -> tuple[str, str]:
+    """A row and the rest, parted at a space where one is in the last third of it."""
+    head, tail = split(text, columns)
+    at = head.rfind(" ")
+    if tail.startswith(" ") or at <= 2 * len(head) // 3:
+        return head, tail.removeprefix(" ")
+    return head[:at], head[at + 1 :] + tail
 
 
 def id_piece(identifier: str) -> Paint:

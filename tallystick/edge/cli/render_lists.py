@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tallystick.app.desk import forms
 from tallystick.core.identity import short
-from tallystick.edge.cli.page import Paint, Sheet, age, id_piece
-from tallystick.edge.cli.render_task import as_text, lines, state_piece
+from tallystick.edge.cli.page import Paint, Sheet, age, id_piece, place
+from tallystick.edge.cli.render_task import as_text, event_pieces, lines, state_piece
 
 
 def inbox(sheet: Sheet, form: forms.Inbox) -> None:
@@ -28,8 +29,9 @@ def _item(sheet: Sheet, item: forms.InboxItem) -> None:
     mark = Paint("● ", "yellow") if item.new else "  "
     late = Paint("  overdue", "red") if item.overdue else ""
     state = state_piece(item.state, item.reason)
+    kind = f"  {item.kind}" if item.kind != item.reason else ""
     sheet.line(mark, id_piece(item.task_id), "  ", Paint(item.title, "bold"))
-    sheet.line(state, f"  from {item.from_}  {age(item.age)}  in {item.workspace}", late, indent=4)
+    sheet.line(state, f"{kind}  from {item.from_}  {age(item.age)}  in {item.workspace}", late, indent=4)
     for name, text in (
         ("asks", item.asks),
         ("question", item.question),
@@ -45,23 +47,28 @@ def _item(sheet: Sheet, item: forms.InboxItem) -> None:
         sheet.command(*command)
 
 
+_TODO: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "submitted/new": (("take", "ID"),),
+    "submitted/rework": (("take", "ID"),),
+    "submitted/unassigned": (("show", "ID"), ("reassign", "ID", "ADDRESS")),
+    "working": (("submit", "ID", "--text", "RESULT"), ("question", "ID", "TEXT")),
+    "working/answered": (("submit", "ID", "--text", "RESULT"), ("question", "ID", "TEXT")),
+    "input_required/question": (("answer", "ID", "TEXT"),),
+    "input_required/review": (("show", "ID"), ("approve", "ID"), ("changes", "ID", "TEXT"), ("refuse", "ID", "TEXT")),
+    "input_required/frozen": (("show", "ID"), ("answer", "ID", "TEXT")),
+    "input_required/unverified": (("show", "ID"), ("verify", "ID", "--settle", "done|failed|redo|cancel", "TEXT")),
+    "auth_required/permission": (("show", "ID"), ("permission", "list")),
+    "auth_required/grant": (("show", "ID"), ("permission", "list")),
+    "auth_required/inbound": (("permission", "allow", "ID"), ("permission", "deny", "ID")),
+}
+"""What to do about a task whose turn is the reader's. Elsewhere there is nothing to do but look."""
+
+
 def todo(item: forms.InboxItem) -> Sequence[tuple[str, ...]]:
     """What to do about an item, as words after `tally`."""
     task = short(item.task_id)
-    if item.reason == "unverified":
-        return (("show", task), ("verify", task, "--settle", "done|failed|redo|cancel", "TEXT"))
-    if item.reason in ("permission", "grant"):
-        return (("show", task), ("permission", "list"))
-    if item.reason == "frozen":
-        return (("show", task), ("answer", task, "TEXT"))
-    by_kind: dict[str, Sequence[tuple[str, ...]]] = {
-        "take": (("take", task),),
-        "answer": (("answer", task, "TEXT"),),
-        "review": (("show", task), ("approve", task), ("changes", task, "TEXT"), ("refuse", task, "TEXT")),
-        "decide": (("permission", "allow", task), ("permission", "deny", task)),
-        "work": (("submit", task, "--text", "RESULT"), ("question", task, "TEXT")),
-    }
-    return by_kind.get(item.kind, (("show", task),))
+    steps = _TODO.get(place(item.state, item.reason), (("show", "ID"),))
+    return [tuple(task if word == "ID" else word for word in step) for step in steps]
 
 
 def board(sheet: Sheet, form: forms.Board) -> None:
@@ -89,12 +96,9 @@ def trace(sheet: Sheet, form: forms.Lines) -> None:
 
 
 def activity_line(sheet: Sheet, event: forms.Line) -> None:
-    """One event as it comes: no table, because the next one is not known yet."""
-    change = f"{event.before} → {event.after}" if event.before != event.after else event.after
-    took = Paint(f"  {event.error}", "red") if event.error else ""
-    who = f"{event.who}~" if event.asserted else event.who
-    head = (sheet.page.when(event.at), "  ", who, "  ", id_piece(event.task_id), "  ")
-    sheet.line(*head, event.what, f"  {change}" if change else "", took, f"  {event.text}" if event.text else "")
+    """One event as it comes."""
+    when, *rest = event_pieces(sheet, event)
+    sheet.line(when, "  ", id_piece(event.task_id), *rest)
 
 
 def source(sheet: Sheet, form: forms.Source) -> None:

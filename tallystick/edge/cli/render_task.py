@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tallystick.app.desk import forms
-from tallystick.core.identity import short
+from tallystick.core.identity import is_id, short
 from tallystick.core.model import Fact, Promise
 from tallystick.edge.cli.page import Paint, Sheet, age, id_piece, place, took
+from tallystick.edge.cli.width import clip
 
 PROMISES: Final[dict[str, str]] = {
     Promise.LIVE: "live: {to} is connected and gets it now",
@@ -20,6 +21,8 @@ PROMISES: Final[dict[str, str]] = {
 """What is promised at send time, in words."""
 
 _SEVEN: Final = tuple(fact.value for fact in Fact if fact is not Fact.UNVERIFIED)
+_LONGEST = 200
+"""What a line about an event shows of its text: the whole stands elsewhere on the page."""
 _STYLES = {
     "completed": "green",
     "failed": "red",
@@ -93,7 +96,7 @@ def named(sheet: Sheet, name: str, value: Any) -> None:
     if value in ("", None, [], (), {}, False):
         return
     text = as_text(value)
-    if "\n" not in text and len(text) <= 60:
+    if "\n" not in text and len(text) <= 72:
         sheet.field(name, text)
     else:
         sheet.line(Paint(name, "dim"), indent=2)
@@ -112,19 +115,29 @@ def as_text(value: Any) -> str:
 
 
 def reference(value: dict[str, Any]) -> str:
-    """A reference in one line: what it is, then what else is known of it."""
-    kind = value.get("kind") or value.get("type")
-    name = value.get("path") or value.get("name") or value.get("target") or ""
-    rest = {
-        k: v for k, v in value.items() if k not in ("kind", "type", "path", "name", "target") and v not in ("", None)
-    }
-    return " ".join([f"{kind} {name}".strip(), *(f"{key}={_short_value(item)}" for key, item in rest.items())])
+    """A reference in one line: what it is, where it is found, what authorises it."""
+    kind = str(value.get("kind") or value.get("type"))
+    name = str(value.get("path") or value.get("name") or value.get("target") or "")
+    span = value.get("lines")
+    lines = f":{span[0]}-{span[1]}" if isinstance(span, (list, tuple)) and len(span) == 2 else ""
+    parts = [f"{kind} {name}{lines}".strip()]
+    parts += [f"@{str(value['commit'])[:12]}"] if value.get("commit") else []
+    parts += [f"sha256 {str(value['sha256'])[:12]}, {value.get('size', 0)} bytes"] if value.get("sha256") else []
+    parts += ["(not checked)"] if value.get("checked") is False else []
+    return "  ".join([*parts, *([f"problem: {value['problem']}"] if value.get("problem") else [])])
 
 
 def _short_value(value: Any) -> str:
-    text = as_text(value) if not isinstance(value, (list, tuple)) else "-".join(map(str, value))
+    text = as_text(value) if not isinstance(value, (list, tuple)) else " ".join(map(as_text, value))
+    if is_id(text):
+        return short(text)
     hexadecimal = len(text) >= 40 and all(character in "0123456789abcdef" for character in text)
     return text[:12] if hexadecimal else text
+
+
+def _short_words(text: str) -> str:
+    """Text with each whole id in it in its short form."""
+    return " ".join(short(word) if is_id(word) else word for word in text.split(" "))
 
 
 def shown(sheet: Sheet, form: forms.Shown) -> None:
@@ -150,8 +163,9 @@ def _header(sheet: Sheet, form: forms.Shown) -> None:
     turn = f"  {form.turn} is next" if form.turn else ""
     asked = "  cancel asked" if form.cancel_requested else ""
     state = state_piece(form.state, form.reason, form.label)
+    exact = place(form.state, form.reason)
     sheet.field(
-        "state", state, f" ({place(form.state, form.reason)})", turn, asked, f"  {form.mode}" if form.mode else ""
+        "state", state, f" ({exact})" if form.label != exact else "", turn, asked, f"  {form.mode}" if form.mode else ""
     )
     sheet.field("silent", age(form.silent_seconds) if form.silent_seconds >= 1 else "")
     sheet.field("doubt", Paint(form.doubt, "yellow"))
@@ -173,7 +187,15 @@ def _header(sheet: Sheet, form: forms.Shown) -> None:
 def _facts(sheet: Sheet, facts: Sequence[forms.FactShown]) -> None:
     if facts:
         sheet.heading("Facts")
-        rows = [(Paint(f.fact, _fact_style(f.fact)), sheet.page.when(f.at), f.witness, f.evidence) for f in facts]
+        rows = [
+            (
+                Paint(f.fact, _fact_style(f.fact)),
+                sheet.page.when(f.at),
+                _short_words(f.witness),
+                _short_words(f.evidence),
+            )
+            for f in facts
+        ]
         sheet.table(("FACT", "AT", "WITNESS", "EVIDENCE"), rows)
 
 
@@ -250,19 +272,23 @@ def lines(sheet: Sheet, events: Sequence[forms.Line], *, tasks: bool = False) ->
         sheet.line(Paint("~ said so itself on the shared socket", "dim"))
 
 
+def change(event: forms.Line) -> str:
+    """The states before and after an event."""
+    return f"{event.before} → {event.after}" if event.before and event.before != event.after else event.after
+
+
 def _event(sheet: Sheet, event: forms.Line, tasks: bool) -> Sequence[str | Paint]:
-    change = f"{event.before} → {event.after}" if event.before != event.after else event.after
-    text: str | Paint = Paint(f"{event.error}  {event.text}".strip(), "red") if event.error else event.text
+    words = clip(f"{event.error}  {event.text}".strip(), _LONGEST)
+    text = Paint(words, "red" if event.error else "")
     task = (short(event.task_id),) if tasks else ()
     who = f"{event.who}~" if event.asserted else event.who
-    return (sheet.page.when(event.at), who, *task, event.what, change, took(event.seconds), text)
+    return (sheet.page.when(event.at), who, *task, event.what, change(event), took(event.seconds), text)
 
 
-def followed(sheet: Sheet, form: tuple[forms.Shown, tuple[forms.Line, ...]]) -> None:
-    """What changed since the last look: the facts, and the events that came."""
-    task, events = form
-    sheet.line(*facts_line(task, sheet.page.columns))
-    for event in events:
-        error = Paint(f"  {event.error}", "red") if event.error else ""
-        text = f"  {event.text}" if event.text else ""
-        sheet.line(sheet.page.when(event.at), "  ", event.who, "  ", event.what, error, text, indent=2)
+def event_pieces(sheet: Sheet, event: forms.Line) -> list[str | Paint]:
+    """One event as it comes: no table, because the next one is not known yet."""
+    who = f"{event.who}~" if event.asserted else event.who
+    moved = change(event)
+    error = Paint(f"  {event.error}" if event.error else "", "red")
+    words = f"  {clip(event.text, _LONGEST)}" if event.text else ""
+    return [sheet.page.when(event.at), f"  {who}  {event.what}", f"  {moved}" if moved else "", error, words]

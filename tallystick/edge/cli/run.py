@@ -15,7 +15,7 @@ from tallystick.edge.cli.errors import encode, error_data, exit_code, show_error
 from tallystick.edge.cli.page import Page, Paint, Sheet, page_for
 from tallystick.edge.cli.parse import Parsed, Usage
 from tallystick.edge.cli.spec import Verb
-from tallystick.edge.cli.wait import wait_for
+from tallystick.edge.cli.wait import closing, wait_for
 
 F = TypeVar("F")
 T = TypeVar("T")
@@ -150,8 +150,9 @@ class Run:
         """Hand on each item as it comes, until it ends or the client leaves."""
 
         async def pump() -> None:
-            async for item in items:
-                await give(item)
+            async with closing(items) as stream:
+                async for item in stream:
+                    await give(item)
 
         await self.wait(pump())
 
@@ -174,7 +175,8 @@ def error_page(page: Page, call: Call) -> Page:
     if terminal.stderr == terminal.stdout:
         return page
     streams = msgspec.structs.replace(terminal, stdout=terminal.stderr)
-    return page_for(msgspec.structs.replace(call.facts, terminal=streams), page.now, "")
+    other = page_for(msgspec.structs.replace(call.facts, terminal=streams), page.now, "")
+    return msgspec.structs.replace(other, tally=page.tally)
 
 
 def error_text(page: Page, call: Call, error: Refused | Usage, about: str = "") -> str:

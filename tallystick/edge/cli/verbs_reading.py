@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tallystick.app.desk import forms
 from tallystick.core.model import CheckOutcome, Reason
-from tallystick.edge.cli import render_lists, render_task
+from tallystick.edge.cli import render_lists, render_outcome, render_task
 from tallystick.edge.cli.run import Run
 from tallystick.edge.cli.spec import ID, MAYBE_TEXT, Argument, Option, Verb
 
@@ -46,7 +46,7 @@ async def _follow(run: Run, task: str) -> int:
         if last is None or run.json:
             await run.give(form, render_task.shown)
         else:
-            await run.give(_newer(form, last), render_task.followed)
+            await run.give(_newer(form, last), render_outcome.followed)
         last = form
         if await run.call.flushed():
             await run.desk.saw(guest, form)

@@ -31,9 +31,25 @@ def split(text: str, columns: int) -> tuple[str, str]:
     return text, ""
 
 
+def chunks(text: str, columns: int) -> list[str]:
+    """The text in pieces of at most that many columns (a wide character may stand over); 0 = one piece."""
+    if not columns or not text:
+        return [text]
+    if text.isascii():
+        return [text[start : start + columns] for start in range(0, len(text), columns)]
+    out, start, used = [], 0, 0
+    for index, character in enumerate(text):
+        size = _columns(character)
+        if used + size > columns and index > start:
+            out.append(text[start:index])
+            start, used = index, 0
+        used += size
+    return [*out, text[start:]]
+
+
 def clip(text: str, columns: int) -> str:
     """The text, shortened to that many columns with an ellipsis where it is longer."""
-    if width(text) <= columns:
+    if not split(text, columns)[1]:
         return text
     return split(text, max(0, columns - 1))[0] + ELLIPSIS if columns > 0 else ""
 
