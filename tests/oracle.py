@@ -8,6 +8,7 @@ LIVE = "submitted/* working working/* input_required/* auth_required/*"
 ENDED = "completed/* failed/* canceled/* rejected/*"
 BAD = "failed/error failed/refuted failed/exhausted submitted/compensating"
 IN_HAND = "working working/answered"
+WAITING = "submitted/new submitted/rework submitted/unassigned"
 
 MOVES: dict[str, tuple[str, str, str]] = {
     # command: (who, from where, to where); "=" leaves it where it is
@@ -36,7 +37,7 @@ MOVES: dict[str, tuple[str, str, str]] = {
     ),
     "FailTask": (
         "holder host",
-        f"submitted/new submitted/rework submitted/unassigned {IN_HAND}",
+        f"{WAITING} {IN_HAND}",
         f"{BAD} failed/budget failed/no_route failed/offline",
     ),
     "AdmitTask": ("person", "auth_required/inbound", "submitted/new"),
@@ -74,8 +75,7 @@ MOVES: dict[str, tuple[str, str, str]] = {
     ),
     "ExpireTask": (
         "host",
-        "submitted/new submitted/rework submitted/unassigned working working/answered input_required/question "
-        "input_required/frozen input_required/unverified auth_required/*",
+        f"{WAITING} {IN_HAND} input_required/question input_required/frozen input_required/unverified auth_required/*",
         "failed/expired input_required/unverified",
     ),
     "RestartTask": ("host", "submitted/compensating", "submitted/new submitted/compensating failed/exhausted"),

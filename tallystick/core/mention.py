@@ -135,7 +135,7 @@ def _outside_urls(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 # --- names ------------------------------------------------------------------------------------------------------
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[./](?=[A-Za-z0-9]))*")
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[./](?=_*[A-Za-z0-9]))*")
 """What sticks together: `chief-khaliq`, `team_lead`, `reviewer/ses_…`; it ends before text of another script."""
 
 _FREE = re.compile(r"[\w-]{1,64}")
@@ -212,7 +212,7 @@ def _lead(mention: Mention, known: Known) -> Addressed | None:
         return Addressed(mention, party, session) if party else None
     if name in RESERVED_ALIASES:
         return Addressed(mention, name)
-    bare = name.rstrip("-")
+    bare = name.rstrip("-_")
     if bare != name and bare in known.aliases:
         shorter = Mention(bare, mention.start, mention.end - len(name) + len(bare))
         return Addressed(shorter, known.aliases[bare])
