@@ -41,6 +41,7 @@ class Checkpointer:
         self._failpoint = failpoint
         self._failed = failed
         self._pages = 0
+        self._moved = 0
         self._due = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="tallystick-checkpoint", daemon=True)
@@ -51,8 +52,10 @@ class Checkpointer:
 
     def committed(self, pages: int) -> None:
         """The writer tells how long the journal is after a commit."""
+        if pages < self._pages:
+            self._moved = 0  # the journal began anew
         self._pages = pages
-        if pages >= PASSIVE_PAGES:
+        if pages - self._moved >= PASSIVE_PAGES:
             self._due.set()
 
     def stop(self) -> None:
@@ -79,9 +82,10 @@ class Checkpointer:
         if not due:
             self._truncate()
         else:
+            self._moved = self._pages
             self._pass(apsw.SQLITE_CHECKPOINT_PASSIVE)
             if self._pages >= BOUND_PAGES:
-                with self._busy:
+                with self._busy:  # the next commit begins the journal anew only if all of it was moved
                     self._pass(apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._failpoint("after_checkpoint")
 
