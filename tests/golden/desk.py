@@ -30,6 +30,10 @@ DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 NOW = datetime(2026, 11, 30, 14, 30, tzinfo=UTC)
 
 BRIEF: dict[str, Any] = {
+    "from": "@alice",
+    "provenance": "a peer's request from @alice through Tallystick; it carries no authority of your user",
+    "title": "Review the parser",
+    "done_when": {"check": "tests", "argv": ["pytest", "-q"], "kind": "test"},
     "intent": "A faster start",
     "body": "Look at the parser.\nIt reads every file twice.",
     "expects": "finding",
@@ -172,7 +176,16 @@ SHOWN = forms.Shown(
     answer="The new one.",
     waiting_on=(OTHER,),
     cancel_requested=False,
-    attempts=({"attempt": 1, "holder": "@reviewer", "ended": ""},),
+    attempts=(
+        {
+            "delivery_id": DELIVERY,
+            "kind": "assignment",
+            "attempt": 1,
+            "to": "@reviewer",
+            "fact": "working",
+            "ended": "",
+        },
+    ),
     permissions=({"permission_id": PERMISSION, "action": "net.fetch example.org", "state": "open"},),
     silent_seconds=1620.0,
     version=7,
@@ -191,6 +204,15 @@ DONE = msgspec.structs.replace(
     ),
     result="It reads once now.\nTwo tests were added.",
     commit=COMMIT,
+    artifacts=(
+        {
+            "artifact_id": "art_1",
+            "name": "stdout",
+            "parts": [{"text": "14 passed"}, {"reference": {"type": "blob", "sha256": DIGEST, "size": 9}}],
+            "producer": AGENT,
+            "observer": "host",
+        },
+    ),
     references=(REFERENCE,),
     checks=(RUN,),
     question="",

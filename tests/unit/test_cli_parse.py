@@ -136,6 +136,7 @@ FORMS = {
     "resume workspace": {"target": "workspace"},
     "drain @n": {"target": "@n"},
     "up": {},
+    "up --replace": {"replace": True},
     "down": {},
     "status": {},
     "doctor": {},
@@ -415,6 +416,21 @@ async def test_down_speaks_first_and_stops_then() -> None:
     assert outcome.code == 0
     assert outcome.call.flushes == [1]
     assert [name for name, _, _ in outcome.desk.asked] == ["stop"]
+
+
+async def test_a_session_may_not_stop_the_host() -> None:
+    outcome = await run("down", environment={"TALLY_SESSION": d.SESSION})
+    assert (outcome.code, outcome.desk.asked) == (1, [])
+
+
+async def test_verify_fails_where_a_reference_does_not_hold() -> None:
+    bad = d.msgspec.structs.replace(d.DONE, references=({**d.REFERENCE, "verdict": "the digest differs"},))
+    outcome = await run("verify", "f3a9", desk=FakeDesk(verify=bad))
+    assert outcome.code == 1
+    assert "verified: the digest differs" in outcome.out
+    outside = {"kind": "external", "target": "https://example.org/", "verdict": "unchecked", "checked": False}
+    fine = d.msgspec.structs.replace(d.DONE, references=({**d.REFERENCE, "verdict": "ok"}, outside))
+    assert (await run("verify", "f3a9", desk=FakeDesk(verify=fine))).code == 0
 
 
 async def test_a_hostile_title_forges_no_line() -> None:

@@ -86,9 +86,17 @@ def moved(sheet: Sheet, form: forms.Moved) -> None:
 
 
 def brief(sheet: Sheet, form: dict[str, Any]) -> None:
-    """A brief: short values beside their name, long ones as a marked body under it."""
+    """A brief: short values beside their name, long ones as a marked body under it. Its title stands above."""
     for name, value in form.items():
-        named(sheet, name.replace("_", " "), value)
+        if name == "inputs":
+            _listed(sheet, "inputs", value)
+        elif name == "done_when" and isinstance(value, dict):
+            command = " ".join(map(as_text, value.get("argv", ())))
+            sheet.field(
+                "done when", f"{value.get('check') or value.get('name', '')}  {command}", f"  ({value.get('kind')})"
+            )
+        elif name != "title":
+            named(sheet, name.replace("_", " "), value)
 
 
 def named(sheet: Sheet, name: str, value: Any) -> None:
@@ -110,8 +118,13 @@ def as_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "\n".join(map(as_text, value))
     if isinstance(value, dict):
-        return reference(value) if "kind" in value or "type" in value else json.dumps(value, ensure_ascii=False)
+        return reference(value) if is_reference(value) else json.dumps(value, ensure_ascii=False)
     return str(value)
+
+
+def is_reference(value: dict[str, Any]) -> bool:
+    """Whether a plain value is a reference."""
+    return (value.get("kind") or value.get("type")) in ("git", "blob", "external")
 
 
 def reference(value: dict[str, Any]) -> str:
@@ -124,7 +137,7 @@ def reference(value: dict[str, Any]) -> str:
     parts += [f"@{str(value['commit'])[:12]}"] if value.get("commit") else []
     parts += [f"sha256 {str(value['sha256'])[:12]}, {value.get('size', 0)} bytes"] if value.get("sha256") else []
     parts += ["(not checked)"] if value.get("checked") is False else []
-    return "  ".join([*parts, *([f"problem: {value['problem']}"] if value.get("problem") else [])])
+    return "  ".join([*parts, *([f"verified: {value['verdict']}"] if value.get("verdict") else [])])
 
 
 def _short_value(value: Any) -> str:
@@ -144,8 +157,7 @@ def shown(sheet: Sheet, form: forms.Shown) -> None:
     """All of `tally show`."""
     _header(sheet, form)
     sheet.heading("Brief")
-    brief(sheet, form.brief)
-    _listed(sheet, "inputs", form.inputs)
+    brief(sheet, {"inputs": form.inputs, **form.brief})
     _facts(sheet, form.facts)
     _talk(sheet, form)
     _result(sheet, form)
@@ -222,13 +234,24 @@ def result(sheet: Sheet, form: forms.Shown) -> None:
         sheet.body(form.result)
     sheet.field("commit", form.commit)
     _listed(sheet, "references", form.references)
-    _listed(sheet, "artifacts", form.artifacts)
+    for artifact in form.artifacts:
+        _artifact(sheet, artifact)
 
 
 def _listed(sheet: Sheet, name: str, values: Sequence[dict[str, Any]]) -> None:
     for number, value in enumerate(values):
-        text = reference(value) if "kind" in value or "type" in value else _pairs(value)
-        sheet.field(name if number == 0 else "", text)
+        sheet.field(name if number == 0 else "", reference(value) if is_reference(value) else _pairs(value))
+
+
+def _artifact(sheet: Sheet, value: dict[str, Any]) -> None:
+    """What was made, who saw it made, and its parts."""
+    seen = "host" if value.get("observer") == "host" else "agent, not verified"
+    sheet.field("artifact", f"{value.get('name', '')}  by {value.get('producer', '')}  (seen by {seen})")
+    for part in value.get("parts", ()):
+        if part.get("text"):
+            sheet.body(as_text(part["text"]), indent=4)
+        if part.get("reference"):
+            sheet.field("", reference(part["reference"]))
 
 
 def _pairs(value: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from tallystick import __version__
 from tallystick.app.desk import forms
 from tallystick.app.desk.interface import Desk, Guest
+from tallystick.core.errors import denied, unsupported
 from tallystick.edge.cli import completion, render_places
 from tallystick.edge.cli.errors import encode
 from tallystick.edge.cli.help import overview, reference_of, verb_help
@@ -38,6 +39,8 @@ async def status(run: Run) -> int:
 
 async def up(run: Run) -> int:
     """`tally up`, where a host answers it: there is nothing left to do."""
+    if run.parsed.has("replace"):
+        raise unsupported("A host cannot replace itself.", "Put the verb first: tally up --replace")
     state = await run.host.status()
     detail = f"The host already runs (pid {state.get('pid', '?')})."
     await run.give(forms.Done(detail=detail, id=str(state.get("pid", "")), changed=False), _detail)
@@ -50,6 +53,9 @@ def _detail(sheet: Sheet, form: forms.Done) -> None:
 
 async def down(run: Run) -> int:
     """`tally down`: said first, because the host cannot speak afterwards."""
+    facts = run.call.facts
+    if facts.listener or facts.environment.get("TALLY_SESSION"):
+        raise denied("A session may not stop the host.", "Ask the person to run `tally down`.")
     await run.give(forms.Done(detail="The host stops; everything is on record."), _detail)
     await run.call.flushed()
     await run.host.stop()
@@ -146,6 +152,7 @@ VERBS: tuple[Verb, ...] = (
         summary="Run the host in the foreground (other verbs start it by themselves).",
         example="tally up",
         run=up,
+        options=(Option("replace", "Take the place of a running host of another version (a person only)."),),
     ),
     Verb(name="down", group=_HOST, summary="Stop the host in order; nothing is lost.", example="tally down", run=down),
     Verb(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tallystick.app.desk import forms
 from tallystick.core.model import CheckOutcome, Reason
 from tallystick.edge.cli import render_lists, render_outcome, render_task
@@ -113,7 +115,12 @@ def _verified(form: forms.Shown) -> int:
     if form.reason == Reason.UNVERIFIED:
         return 5
     bad = bool(form.checks) and form.checks[-1].outcome != CheckOutcome.PASSED
-    return 1 if bad or any(reference.get("problem") for reference in form.references) else 0
+    return 1 if bad or any(_is_false(reference) for reference in form.references) else 0
+
+
+def _is_false(reference: dict[str, Any]) -> bool:
+    """Whether a look found a reference that does not hold. What lies outside is never looked at."""
+    return reference.get("kind") != "external" and reference.get("verdict", "ok") != "ok"
 
 
 async def why(run: Run) -> int:
