@@ -80,6 +80,7 @@ _ENVIRONMENT: Final[Mapping[str, str]] = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_DEFAULT_REF_FORMAT": "files",
     "GIT_PROTOCOL_FROM_USER": "0",
     # A partial clone would fetch what it lacks, and `remote.NAME.uploadpack` names a program: no transport is allowed.
     "GIT_ALLOW_PROTOCOL": "none",
