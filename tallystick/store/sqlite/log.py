@@ -14,7 +14,18 @@ from tallystick.store.blobs import BlobStore
 from tallystick.store.codec import Codec, Sealed
 from tallystick.store.sqlite.bodies import read_body
 from tallystick.store.sqlite.names import SQL, Names
-from tallystick.store.sqlite.packs import BODY, HASH, POSITION, VERSION, DamagedPackError, EventRow, PackReader
+from tallystick.store.sqlite.packs import (
+    BODY,
+    HASH,
+    POSITION,
+    STREAM,
+    TRACE,
+    TYPE,
+    VERSION,
+    DamagedPackError,
+    EventRow,
+    PackReader,
+)
 
 TASK_KIND: Final = "tsk"
 """Streams of tasks are nearly all of the log, so they are left out of the index by kind."""
@@ -57,9 +68,9 @@ class LogReader:
         """The rows of one stream, by version."""
         number = self.names.find(stream)
         rows = list(self._execute(SQL["stream_events"], (number, after_version)))
-        for (trace,) in self._execute(SQL["stream_packs"], (number, after_version)).fetchall():
-            packed = self.packs.rows(trace).values()
-            rows += [self._whole(row) for row in packed if row[1] == number and row[VERSION] > after_version]
+        for (pack,) in self._execute(SQL["stream_packs"], (number, after_version)).fetchall():
+            packed = self.packs.rows(pack).values()
+            rows += [self._whole(row) for row in packed if row[STREAM] == number and row[VERSION] > after_version]
         return sorted(rows, key=itemgetter(VERSION))
 
     def _whole(self, row: EventRow) -> EventRow:
@@ -77,9 +88,9 @@ class LogReader:
         for row in self._narrowed(after, trace, stream_prefix):
             if limit <= 0:
                 return
-            if wanted and row[5] not in wanted:
+            if wanted and row[TYPE] not in wanted:
                 continue
-            if stream_prefix and not self.names.text(row[1]).startswith(stream_prefix):
+            if stream_prefix and not self.names.text(row[STREAM]).startswith(stream_prefix):
                 continue
             limit -= 1
             yield row
@@ -96,12 +107,14 @@ class LogReader:
 
     def _of_trace(self, trace: int, after: int) -> Iterator[EventRow]:
         events = self._execute(SQL["tail_events_trace"], (trace, after))
-        packed = [self._whole(row) for at, row in sorted(self.packs.rows(trace).items()) if at > after]
-        return heapq.merge(events, packed, key=itemgetter(POSITION))
+        packs = [pack for (pack,) in self._execute(SQL["trace_packs"], (trace,)).fetchall()]
+        packed = [row for pack in packs for row in self.packs.rows(pack).values() if row[TRACE] == trace]
+        archived = [self._whole(row) for row in sorted(packed, key=itemgetter(POSITION)) if row[POSITION] > after]
+        return heapq.merge(events, archived, key=itemgetter(POSITION))
 
     def _archived(self, statement: str, values: tuple[Any, ...]) -> Iterator[EventRow]:
-        for position, trace, found in self._execute(SQL[statement], values):
-            row = self.packs.rows(trace).get(position)
+        for position, pack, found in self._execute(SQL[statement], values):
+            row = self.packs.rows(pack).get(position)
             if row is None:
                 raise DamagedPackError(f"event {position} is not in its pack")
             yield (*row[:HASH], found, row[BODY])
