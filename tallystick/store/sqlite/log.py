@@ -79,8 +79,19 @@ class LogReader:
 
     def after(self, position: int) -> Iterator[EventRow]:
         """All rows after a position, in order."""
-        events = self._execute(SQL["tail_events"], (position,))
-        return heapq.merge(events, self._archived("tail_archived", (position,)), key=itemgetter(POSITION))
+        return self._merged("tail_events", "tail_archived", (position,))
+
+    def _merged(self, events: str, archived: str, values: tuple[Any, ...]) -> Iterator[EventRow]:
+        # Packs are opened behind the merge, which looks ahead: a damaged one must not hide the events before it.
+        rows, stubs = self._execute(SQL[events], values), self._execute(SQL[archived], values)
+        for row in heapq.merge(rows, stubs, key=itemgetter(POSITION)):
+            yield row if len(row) > BODY else self._from_pack(*row)
+
+    def _from_pack(self, position: int, pack: int, found: bytes) -> EventRow:
+        row = self.packs.rows(pack).get(position)
+        if row is None:
+            raise DamagedPackError(f"event {position} is not in its pack")
+        return (*row[:HASH], found, row[BODY])
 
     def tail(self, after: int, limit: int, trace: str, stream_prefix: str, types: Sequence[str]) -> Iterator[EventRow]:
         """At most `limit` rows after a position that pass the filters, in order."""
@@ -100,9 +111,7 @@ class LogReader:
         if trace:
             return self._of_trace(self.names.find(trace), after)
         if kind and kind != TASK_KIND:
-            events = self._execute(SQL["tail_events_kind"], (kind, after))
-            archived = self._archived("tail_archived_kind", (kind, after))
-            return heapq.merge(events, archived, key=itemgetter(POSITION))
+            return self._merged("tail_events_kind", "tail_archived_kind", (kind, after))
         return self.after(after)
 
     def _of_trace(self, trace: int, after: int) -> Iterator[EventRow]:
@@ -111,13 +120,6 @@ class LogReader:
         packed = [row for pack in packs for row in self.packs.rows(pack).values() if row[TRACE] == trace]
         archived = [self._whole(row) for row in sorted(packed, key=itemgetter(POSITION)) if row[POSITION] > after]
         return heapq.merge(events, archived, key=itemgetter(POSITION))
-
-    def _archived(self, statement: str, values: tuple[Any, ...]) -> Iterator[EventRow]:
-        for position, pack, found in self._execute(SQL[statement], values):
-            row = self.packs.rows(pack).get(position)
-            if row is None:
-                raise DamagedPackError(f"event {position} is not in its pack")
-            yield (*row[:HASH], found, row[BODY])
 
     def sealed(self, row: EventRow) -> Sealed:
         """A row with the texts in place of their numbers."""
