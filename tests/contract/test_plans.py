@@ -47,7 +47,7 @@ INDEXES = {
     "board_every": "tasks_open",
     "counts": "tasks_open_counts",
     "dedup": "tasks_key",
-    "due_tasks": "tasks_open_due",
+    "due_tasks": "tasks_due",
     "due_deliveries": "deliveries_open_due",
     "queue_sender": "deliveries_open_queue",
     "failed": "tasks_failed",

@@ -145,15 +145,15 @@ def dedup(tables: Tables, *, workspace: str, requester: str, key: str) -> list[L
 
 @_named
 def due_tasks(tables: Tables, *, now: float, limit: int) -> list[Line]:
-    """Open tasks the host must look at by now."""
-    due = [row for row in _rows(tables, "tasks", open=1) if _is_due(row, now)]
+    """Tasks the host must look at by now; closed ones too (what follows a cancel)."""
+    due = [row for row in _rows(tables, "tasks") if _is_due(row, now)]
     return sorted(due, key=lambda row: row["due_at"])[:limit]
 
 
 @_named
 def next_due(tables: Tables) -> list[Line]:
-    """The earliest time that an open task or delivery is due."""
-    rows = _rows(tables, "tasks", open=1) + _rows(tables, "deliveries", open=1)
+    """The earliest time that a task or an open delivery is due."""
+    rows = _rows(tables, "tasks") + _rows(tables, "deliveries", open=1)
     return [{"at": min((row["due_at"] for row in rows if row["due_at"] is not None), default=None)}]
 
 

@@ -119,7 +119,7 @@ CREATE INDEX tasks_open_trace ON tasks (trace) WHERE open = 1;
 CREATE INDEX tasks_open_workspace ON tasks (workspace) WHERE open = 1;
 CREATE INDEX tasks_open_counts ON tasks (workspace, state, reason) WHERE open = 1;
 CREATE INDEX tasks_open_session ON tasks (session) WHERE open = 1 AND session > '';
-CREATE INDEX tasks_open_due ON tasks (due_at) WHERE open = 1 AND due_at IS NOT NULL;
+CREATE INDEX tasks_due ON tasks (due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE deliveries (
   delivery_id TEXT NOT NULL PRIMARY KEY,

@@ -59,12 +59,13 @@ SELECT * FROM tasks WHERE parent = :parent AND parent > '' ORDER BY task_id;
 -- name: dedup
 SELECT * FROM tasks WHERE workspace = :workspace AND requester = :requester AND key = :key;
 
+-- A closed task may be due as well: what has to follow in the children of a canceled one.
 -- name: due_tasks
-SELECT * FROM tasks INDEXED BY tasks_open_due WHERE open = 1 AND due_at <= :now ORDER BY due_at, task_id LIMIT :limit;
+SELECT * FROM tasks WHERE due_at <= :now ORDER BY due_at, task_id LIMIT :limit;
 
 -- name: next_due
 SELECT nullif(min(
-  coalesce((SELECT min(due_at) FROM tasks WHERE open = 1 AND due_at IS NOT NULL), 9e999),
+  coalesce((SELECT min(due_at) FROM tasks WHERE due_at IS NOT NULL), 9e999),
   coalesce((SELECT min(due_at) FROM deliveries WHERE open = 1 AND due_at IS NOT NULL), 9e999)
 ), 9e999) AS at;
 
