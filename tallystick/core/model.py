@@ -64,6 +64,11 @@ class Reason(StrEnum):
     BY_POLICY = "by_policy"
 
 
+def place(state: TaskState, reason: Reason) -> str:
+    """State and reason as one word; a state without a reason ends in nothing: `working`."""
+    return f"{state.value}/{reason.value}" if reason.value else state.value
+
+
 class Expects(StrEnum):
     """What kind of result the requester wants."""
 

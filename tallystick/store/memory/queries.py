@@ -69,6 +69,17 @@ def inbox_notices(tables: Tables, *, party: str, limit: int) -> list[Line]:
 
 
 @_named
+def seen(tables: Tables, *, party: str, task_id: str) -> list[Line]:
+    """What a party has seen of a task, and whether it has an unread notice of it."""
+    shown = []
+    for task in _rows(tables, "tasks", task_id=task_id):
+        unread = tables["notices"].get((task_id, party), {"unread": 0})["unread"]
+        kept = {name: task[name] for name in ("turn", "open", "turn_version")}
+        shown.append({**kept, "seen": _seen(tables, party, task), "unread": unread})
+    return shown
+
+
+@_named
 def unseen(tables: Tables, *, party: str) -> list[Line]:
     """How many turns and notices the party has not seen."""
     turns = _rows(tables, "tasks", open=1, turn=party)
@@ -145,22 +156,22 @@ def dedup(tables: Tables, *, workspace: str, requester: str, key: str) -> list[L
 
 @_named
 def due_tasks(tables: Tables, *, now: float, limit: int) -> list[Line]:
-    """Tasks the host must look at by now; closed ones too (what follows a cancel)."""
+    """Tasks the host must look at by now."""
     due = [row for row in _rows(tables, "tasks") if _is_due(row, now)]
     return sorted(due, key=lambda row: row["due_at"])[:limit]
 
 
 @_named
 def next_due(tables: Tables) -> list[Line]:
-    """The earliest time that a task or an open delivery is due."""
-    rows = _rows(tables, "tasks") + _rows(tables, "deliveries", open=1)
+    """The earliest time that a task is due."""
+    rows = _rows(tables, "tasks")
     return [{"at": min((row["due_at"] for row in rows if row["due_at"] is not None), default=None)}]
 
 
 @_named
-def due_deliveries(tables: Tables, *, now: float, limit: int) -> list[Line]:
-    """Open deliveries to push by now."""
-    due = [row for row in _rows(tables, "deliveries", open=1) if _is_due(row, now)]
+def due_deliveries(tables: Tables, *, recipient: str, now: float, limit: int) -> list[Line]:
+    """Open deliveries to a recipient to push by now."""
+    due = [row for row in _rows(tables, "deliveries", open=1, recipient=recipient) if _is_due(row, now)]
     return sorted(due, key=lambda row: row["due_at"])[:limit]
 
 

@@ -139,7 +139,7 @@ CREATE TABLE deliveries (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX deliveries_open_queue ON deliveries (recipient, sender) WHERE open = 1;
-CREATE INDEX deliveries_open_due ON deliveries (due_at) WHERE open = 1 AND due_at IS NOT NULL;
+CREATE INDEX deliveries_open_due ON deliveries (recipient, due_at) WHERE open = 1 AND due_at IS NOT NULL;
 CREATE INDEX deliveries_outstanding ON deliveries (recipient)
   WHERE open = 1 AND fact IN ('claimed', 'admitted', 'recorded', 'working');
 

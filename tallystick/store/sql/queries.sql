@@ -23,6 +23,13 @@ SELECT (
   SELECT count(*) FROM notices WHERE party = :party AND unread = 1
 ) AS count;
 
+-- name: seen
+SELECT tasks.turn, tasks.open, tasks.turn_version, coalesce(seen.version, 0) AS seen, coalesce(notices.unread, 0) AS unread
+FROM tasks
+LEFT JOIN seen ON seen.party = :party AND seen.task_id = tasks.task_id
+LEFT JOIN notices ON notices.task_id = tasks.task_id AND notices.party = :party
+WHERE tasks.task_id = :task_id;
+
 -- name: board
 SELECT * FROM tasks WHERE open = 1 AND workspace = :workspace ORDER BY task_id LIMIT :limit;
 
@@ -61,16 +68,15 @@ SELECT * FROM tasks WHERE workspace = :workspace AND requester = :requester AND 
 
 -- A closed task may be due as well: what has to follow in the children of a canceled one.
 -- name: due_tasks
-SELECT * FROM tasks WHERE due_at <= :now ORDER BY due_at, task_id LIMIT :limit;
+SELECT * FROM tasks INDEXED BY tasks_due WHERE due_at <= :now ORDER BY due_at, task_id LIMIT :limit;
 
 -- name: next_due
-SELECT nullif(min(
-  coalesce((SELECT min(due_at) FROM tasks WHERE due_at IS NOT NULL), 9e999),
-  coalesce((SELECT min(due_at) FROM deliveries WHERE open = 1 AND due_at IS NOT NULL), 9e999)
-), 9e999) AS at;
+SELECT min(due_at) AS at FROM tasks WHERE due_at IS NOT NULL;
 
 -- name: due_deliveries
-SELECT * FROM deliveries WHERE open = 1 AND due_at <= :now ORDER BY due_at, delivery_id LIMIT :limit;
+SELECT * FROM deliveries
+WHERE open = 1 AND due_at IS NOT NULL AND recipient = :recipient AND due_at <= :now
+ORDER BY due_at, delivery_id LIMIT :limit;
 
 -- name: queue
 SELECT count(*) AS count FROM deliveries WHERE open = 1 AND recipient = :recipient;

@@ -129,6 +129,10 @@ class SqliteStore:
             opened.pop_all()
         return store
 
+    def engine(self) -> str:
+        """The database and its version."""
+        return f"SQLite {apsw.sqlitelibversion()}"
+
     # --- Store ---
 
     async def append(self, batch: Sequence[Entry]) -> list[Recorded]:

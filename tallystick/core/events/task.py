@@ -1,51 +1,9 @@
-"""What has happened: the events of the log, in the past tense, and the envelope they are recorded in.
-
-One command makes one event; everything it implies (facts of a delivery, whose turn it is) is derived from it.
-May live here: event shapes and the envelope. Free text of people and agents stands only in `text`, which the store
-keeps apart as an erasable body.
-"""
+"""Events of a task and its deliveries."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
-from tallystick.core.identity import Actor
-from tallystick.core.model import (
-    Artifact,
-    Brief,
-    Budget,
-    CheckRun,
-    CheckSpec,
-    Expects,
-    Fact,
-    Reason,
-    Reference,
-    TaskState,
-    Value,
-)
-
-
-class Text(Value, frozen=True):
-    """The words of one event. Stored as a body that can be erased without breaking the chain."""
-
-    title: str = ""
-    body: str = ""
-    brief: Brief = Brief()
-
-
-ERASED = Text(title="[erased]", body="[erased]")
-"""What stands in place of a body that was erased."""
-
-
-class Happened(msgspec.Struct, frozen=True, omit_defaults=True, tag=True, kw_only=True):
-    """Base of all events."""
-
-    text: Text | None = None
-
-
-# --- a task and its deliveries ----------------------------------------------------------------------------------
+from tallystick.core.events.words import Happened
+from tallystick.core.model import Artifact, Budget, CheckRun, CheckSpec, Expects, Reason, Reference, TaskState
 
 
 class TaskEvent(Happened, frozen=True, kw_only=True):
@@ -303,9 +261,17 @@ class TaskFrozen(TaskEvent, frozen=True, kw_only=True):
 class TaskCorrected(TaskEvent, frozen=True, kw_only=True):
     """A person set the state by hand and said why."""
 
+    delivery_id: str = ""
+    """The new attempt, where it is to be handed over again and none is open."""
+    lease_until: float = 0.0
+
 
 class TraceSettled(TaskEvent, frozen=True, kw_only=True):
     """Every part of the trace is final and was declared settled."""
+
+
+class TextsErased(TaskEvent, frozen=True, kw_only=True):
+    """A person had the words of this task erased; the tombstone of what was said."""
 
 
 class TurnMoved(TaskEvent, frozen=True, kw_only=True):
@@ -361,163 +327,6 @@ class DeliveryUnverified(TaskEvent, frozen=True, kw_only=True):
     detail: str = ""
 
 
-# --- places and parties -----------------------------------------------------------------------------------------
-
-
-class HostStarted(Happened, frozen=True, kw_only=True):
-    """A host opened this log."""
-
-    host_version: str
-    boot_id: str
-    recovered: bool = False
-
-
-class HostModeChanged(Happened, frozen=True, kw_only=True):
-    """`stop`, `pause`, `resume` or `drain` of everything."""
-
-    mode: str
-
-
-class PersonJoined(Happened, frozen=True, kw_only=True):
-    """A person is known to this host; the first one is its owner."""
-
-    person_id: str
-    alias: str
-    owner: bool = False
-    uid: int | None = None
-    display_name: str = ""
-
-
-class WorkspaceRegistered(Happened, frozen=True, kw_only=True):
-    """A directory became a workspace."""
-
-    workspace_id: str
-    name: str
-    root: str = ""
-    repository: str = ""
-    common_directory: str = ""
-    evidence: str = ""
-
-
-class CoordinatorChosen(Happened, frozen=True, kw_only=True):
-    """Who routes what nobody was named for."""
-
-    agent: str
-
-
-class ProviderAllowed(Happened, frozen=True, kw_only=True):
-    """A person consented that this workspace's content goes to that model provider."""
-
-    provider: str
-
-
-class CheckAdded(Happened, frozen=True, kw_only=True):
-    """A person registered a check with the environment of their shell."""
-
-    check: CheckSpec
-
-
-class CheckRemoved(Happened, frozen=True, kw_only=True):
-    """A check is no longer offered for new tasks."""
-
-    name: str
-
-
-class WorkspaceModeChanged(Happened, frozen=True, kw_only=True):
-    """`stop`, `pause`, `resume` or `drain` of a workspace."""
-
-    mode: str
-
-
-class AgentJoined(Happened, frozen=True, kw_only=True):
-    """An agent joined a workspace, or joined again. None = not given: left as it was."""
-
-    agent_id: str
-    alias: str
-    workspace: str
-    owner: str
-    connection: str | None = None
-    """mailbox, command, client, drive or wake."""
-    argv: tuple[str, ...] | None = None
-    client: str | None = None
-    strengths: str | None = None
-    capabilities: tuple[str, ...] | None = None
-    provider: str | None = None
-    inbound: str | None = None
-    display_name: str | None = None
-    concurrency: int | None = None
-    seconds: int | None = None
-    network: bool | None = None
-    search_path: str | None = None
-    virtual_env: str | None = None
-    unsandboxed: bool | None = None
-    """A person said yes to running it without a sandbox."""
-    allow_provider: bool = False
-
-
-class AgentRenamed(Happened, frozen=True, kw_only=True):
-    """Same id, other name; the old name is a tombstone."""
-
-    alias: str
-
-
-class AgentLeft(Happened, frozen=True, kw_only=True):
-    """The agent left one workspace, or for good when `workspace` is empty."""
-
-    workspace: str = ""
-
-
-class AgentModeChanged(Happened, frozen=True, kw_only=True):
-    """`stop`, `pause`, `resume` or `drain` of an agent."""
-
-    mode: str
-
-
-class SessionOpened(Happened, frozen=True, kw_only=True):
-    """One execution of an agent began. `door` tells which connection it has."""
-
-    session_id: str
-    agent: str
-    door: str
-    parent: str = ""
-    incarnation: str = ""
-
-
-class SessionModeChanged(Happened, frozen=True, kw_only=True):
-    """`stop`, `pause`, `resume` or `drain` of a session."""
-
-    mode: str
-
-
-class SessionEnded(Happened, frozen=True, kw_only=True):
-    """That execution is over; its id is never used again."""
-
-    detail: str = ""
-
-
-class PresenceChanged(Happened, frozen=True, kw_only=True):
-    """A session went live or its lease lapsed. Heartbeats themselves are not events."""
-
-    presence: str
-
-
-class InboxSeen(Happened, frozen=True, kw_only=True):
-    """A reader acknowledged items after its own flush: (task id, version of the task) each."""
-
-    party: str
-    items: tuple[tuple[str, int], ...]
-
-
-class CommandRefused(Happened, frozen=True, kw_only=True):
-    """An authenticated actor was refused; at most one a minute per actor, object and trace."""
-
-    command: str
-    code: str
-    object: str
-    message: str
-    count: int = 1
-
-
 TaskEvents = (
     TaskSubmitted
     | TaskClaimed
@@ -551,6 +360,7 @@ TaskEvents = (
     | TaskFrozen
     | TaskCorrected
     | TraceSettled
+    | TextsErased
     | TurnMoved
     | TaskModeChanged
     | DeliveryRecorded
@@ -558,68 +368,4 @@ TaskEvents = (
     | DeliveryBegun
     | DeliveryReturned
     | DeliveryUnverified
-)
-
-PlaceEvents = (
-    HostStarted
-    | HostModeChanged
-    | PersonJoined
-    | WorkspaceRegistered
-    | CoordinatorChosen
-    | ProviderAllowed
-    | CheckAdded
-    | CheckRemoved
-    | WorkspaceModeChanged
-    | AgentJoined
-    | AgentRenamed
-    | AgentLeft
-    | AgentModeChanged
-    | SessionOpened
-    | SessionModeChanged
-    | SessionEnded
-    | PresenceChanged
-    | InboxSeen
-    | CommandRefused
-)
-
-Event = TaskEvents | PlaceEvents
-
-
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as it stands in the log."""
-
-    position: int
-    """Place in the whole log, from 1, without gaps."""
-    stream: str
-    """The aggregate it belongs to: its id (`tsk_…`, `agt_…`, `wsp_…`, `per_…`, `ses_…`) or `host`."""
-    version: int
-    """Place in its stream, from 1, without gaps."""
-    workspace: str
-    at: float
-    """UTC seconds since 1970."""
-    actor: Actor
-    subject: str
-    trace: str
-    cause: int = 0
-    """Position of the event that this one follows from; 0 for none."""
-    key: str = ""
-    """Dedup key of the sender, unique per (workspace, sender)."""
-    event: Event
-    hash: str = ""
-    """sha256 in hexadecimal over the previous hash and this record; empty before it is appended."""
-
-
-def event_types() -> dict[str, type[Any]]:
-    """Every event by its name: the table of contents of the log."""
-    return {member.__name__: member for member in Event.__args__}
-
-
-FACT_ORDER: tuple[Fact, ...] = (
-    Fact.ACCEPTED,
-    Fact.PERSISTED,
-    Fact.CLAIMED,
-    Fact.ADMITTED,
-    Fact.RECORDED,
-    Fact.WORKING,
-    Fact.SUBMITTED,
 )

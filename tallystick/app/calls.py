@@ -1,0 +1,77 @@
+"""One call from a door: who is on the other end, and how to talk back while it runs.
+
+The API edge makes them, the CLI edge (and later others) answer them; neither knows the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+
+
+class Terminal(msgspec.Struct, frozen=True):
+    """What the client's standard streams are."""
+
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    columns: int = 80
+
+
+class CallerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the process that calls. Everything but uid, pid and listener is only asserted by it."""
+
+    uid: int
+    pid: int
+    listener: str = ""
+    """The session whose own socket the call came in on; empty for the shared control socket."""
+    ancestors: tuple[str, ...] = ()
+    """Names of the caller's parent processes, nearest first, as far as they can be read."""
+    environment: dict[str, str] = {}
+    directory: str = ""
+    terminal: Terminal = Terminal()
+    door: str = "api"
+
+
+class Call(Protocol):
+    """A running call. All text is Unicode; the edge escapes nothing, the renderer does."""
+
+    @property
+    def facts(self) -> CallerFacts:
+        """Who calls."""
+        ...
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The fields of the request besides `id` and `op`, decoded from JSON and not yet checked."""
+        ...
+
+    async def out(self, text: str) -> None:
+        """Send to the client's standard output; waits while the client does not read (back-pressure)."""
+        ...
+
+    async def err(self, text: str) -> None:
+        """Send to the client's standard error."""
+        ...
+
+    async def ask(self, prompt: str) -> str | None:
+        """Ask the person at the client's terminal one line; None where there is none or it was interrupted."""
+        ...
+
+    async def stdin(self) -> bytes:
+        """The client's standard input to its end, at most the message limit; asked for only when needed."""
+        ...
+
+    async def flushed(self) -> bool:
+        """Wait until the client says that all output so far was written and flushed; False when it went away."""
+        ...
+
+    async def interrupted(self) -> None:
+        """Returns when the client was interrupted or went away."""
+        ...
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+"""Answers a call: a JSON-able result, or raises `Refused`. For `cli` the result is the exit code."""

@@ -1,0 +1,191 @@
+"""Commands to parties and places."""
+
+from __future__ import annotations
+
+from tallystick.core.commands.asked import Asked
+from tallystick.core.model import CheckSpec
+
+
+class StartHost(Asked, frozen=True, kw_only=True):
+    """A host opened the log."""
+
+    host_version: str
+    boot_id: str
+    recovered: bool
+
+
+class SetHostMode(Asked, frozen=True, kw_only=True):
+    """`stop`, `pause`, `resume` or `drain` everything."""
+
+    mode: str
+
+
+class JoinPerson(Asked, frozen=True, kw_only=True):
+    """Make a person known to this host."""
+
+    person_id: str
+    alias: str
+    owner: bool = False
+    uid: int | None = None
+    display_name: str = ""
+
+
+class RegisterWorkspace(Asked, frozen=True, kw_only=True):
+    """Make a directory a workspace."""
+
+    workspace_id: str
+    name: str
+    root: str = ""
+    repository: str = ""
+    common_directory: str = ""
+    evidence: str = ""
+
+
+class ChooseCoordinator(Asked, frozen=True, kw_only=True):
+    """Say who routes in a workspace."""
+
+    workspace_id: str
+    agent: str
+
+
+class AllowProvider(Asked, frozen=True, kw_only=True):
+    """Consent that this workspace's content goes to a provider."""
+
+    workspace_id: str
+    provider: str
+
+
+class AddCheck(Asked, frozen=True, kw_only=True):
+    """Register (or replace) a check by its name."""
+
+    workspace_id: str
+    check: CheckSpec
+
+
+class RemoveCheck(Asked, frozen=True, kw_only=True):
+    """No longer offer a check."""
+
+    workspace_id: str
+    name: str
+
+
+class SetWorkspaceMode(Asked, frozen=True, kw_only=True):
+    """`stop`, `pause`, `resume` or `drain` a workspace."""
+
+    workspace_id: str
+    mode: str
+
+
+class JoinAgent(Asked, frozen=True, kw_only=True):
+    """Join an agent to a workspace, or change what is given of one that joined before."""
+
+    agent_id: str
+    alias: str
+    workspace: str
+    connection: str | None = None
+    argv: tuple[str, ...] | None = None
+    client: str | None = None
+    strengths: str | None = None
+    capabilities: tuple[str, ...] | None = None
+    provider: str | None = None
+    inbound: str | None = None
+    display_name: str | None = None
+    concurrency: int | None = None
+    seconds: int | None = None
+    network: bool | None = None
+    search_path: str | None = None
+    virtual_env: str | None = None
+    unsandboxed: bool | None = None
+
+
+class RenameAgent(Asked, frozen=True, kw_only=True):
+    """Give an agent another name; the id stays."""
+
+    agent_id: str
+    alias: str
+
+
+class LeaveAgent(Asked, frozen=True, kw_only=True):
+    """Leave one workspace, or for good when `workspace` is empty."""
+
+    agent_id: str
+    workspace: str = ""
+
+
+class SetAgentMode(Asked, frozen=True, kw_only=True):
+    """`stop`, `pause`, `resume` or `drain` an agent."""
+
+    agent_id: str
+    mode: str
+
+
+class OpenSession(Asked, frozen=True, kw_only=True):
+    """An execution of an agent begins."""
+
+    session_id: str
+    agent: str
+    workspace: str
+    door: str
+    parent: str = ""
+    incarnation: str = ""
+
+
+class SetSessionMode(Asked, frozen=True, kw_only=True):
+    """`stop`, `pause`, `resume` or `drain` a session."""
+
+    session_id: str
+    mode: str
+
+
+class EndSession(Asked, frozen=True, kw_only=True):
+    """That execution is over."""
+
+    session_id: str
+    detail: str = ""
+
+
+class NotePresence(Asked, frozen=True, kw_only=True):
+    """A session went live or lapsed."""
+
+    session_id: str
+    presence: str
+
+
+class MarkSeen(Asked, frozen=True, kw_only=True):
+    """A reader acknowledged inbox items: (task id, version) each."""
+
+    party: str
+    items: tuple[tuple[str, int], ...]
+
+
+class NoteRefusal(Asked, frozen=True, kw_only=True):
+    """Record that an authenticated actor was refused."""
+
+    command: str
+    code: str
+    object: str
+    message: str
+    count: int = 1
+
+
+PlaceCommands = (
+    StartHost
+    | SetHostMode
+    | JoinPerson
+    | RegisterWorkspace
+    | ChooseCoordinator
+    | AllowProvider
+    | AddCheck
+    | RemoveCheck
+    | SetWorkspaceMode
+    | JoinAgent
+    | RenameAgent
+    | LeaveAgent
+    | SetAgentMode
+    | OpenSession
+    | SetSessionMode
+    | EndSession
+    | NotePresence
+    | MarkSeen
+    | NoteRefusal
+)

@@ -1,0 +1,434 @@
+"""The delivery machine: seven facts, each said by its own witness; retry only before dispatch; doubt after it.
+
+A delivery is part of its task's stream. Most facts follow from task events (one command, one event); only what no task
+move says has an event of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from tallystick.core import commands as cmd
+from tallystick.core import events as ev
+from tallystick.core.errors import conflict, unavailable
+from tallystick.core.identity import ActorKind, short
+from tallystick.core.model import Fact
+from tallystick.core.model import Reason as R
+from tallystick.core.model import TaskState as S
+from tallystick.core.state import Context, Delivery, FactSeen, Task, Unchanged, Work
+
+
+class FactRow(msgspec.Struct, frozen=True):
+    """One row of the table of facts: who may say it, for each kind of connection, and where else it may end."""
+
+    fact: Fact
+    witness: str
+    pull: str
+    command: str
+    may_end: tuple[str, ...]
+
+
+FACTS: Final[tuple[FactRow, ...]] = (
+    FactRow(Fact.ACCEPTED, "host", "in the log", "in the log", ("rejected", "expired", "canceled", "failed")),
+    FactRow(Fact.PERSISTED, "host", "in the log", "in the log", ("rejected", "expired", "canceled", "failed")),
+    FactRow(
+        Fact.CLAIMED,
+        "connection holding the lease",
+        "take",
+        "slot taken",
+        ("persisted", "held", "rejected", "expired", "canceled", "failed", "unverified"),
+    ),
+    FactRow(
+        Fact.ADMITTED,
+        "the recipient's policy code",
+        "membership rule",
+        "join record",
+        ("rejected", "expired", "canceled", "failed", "unverified"),
+    ),
+    FactRow(
+        Fact.RECORDED,
+        "connection, by proof in the session's own history; else inferred",
+        "body acknowledged after the reader's own flush, or its next call: inferred",
+        "child started and brief written: inferred",
+        ("rejected", "expired", "canceled", "failed", "unverified"),
+    ),
+    FactRow(
+        Fact.WORKING,
+        "the recipient, by a call bound to session and fence; else auto",
+        "take",
+        "child started: auto",
+        ("failed", "canceled", "unverified"),
+    ),
+    FactRow(Fact.SUBMITTED, "the recipient, with references that resolve", "submit", "exit collected by the host", ()),
+    FactRow(Fact.UNVERIFIED, "host", "-", "lost sight of it", ("submitted", "failed", "persisted")),
+)
+"""Who may say what. Docs and tests read this table."""
+
+
+# --- deciding ---------------------------------------------------------------------------------------------------
+
+
+def decide(work: Work | None, command: cmd.TaskCommand, ctx: Context, sofar: Any) -> Any:
+    """Passes on what the task machine decided, or decides what only concerns a delivery."""
+    rule = _RULES.get(type(command))
+    return rule(work, command, ctx, sofar) if rule else sofar
+
+
+def _caps(_w: Work | None, c: cmd.SubmitTask, ctx: Context, sofar: Any) -> Any:
+    if isinstance(sofar, Unchanged):
+        return sofar
+    limits = ctx.limits
+    agent = ctx.directory.agents.get(c.assignee)
+    if ctx.queued >= limits.mailbox_queue:
+        raise unavailable(f"The mailbox is full: {ctx.queued} open messages.", "Wait until some of them are done.")
+    if agent is not None and agent.connection == "command" and ctx.queued_by_sender >= limits.push_queue:
+        raise unavailable(
+            f"{ctx.queued_by_sender} messages of yours wait for @{agent.alias}; the limit is {limits.push_queue}.",
+            "Wait until some of them are done.",
+        )
+    return sofar
+
+
+def _known(work: Work | None, delivery_id: str) -> Delivery:
+    found = work.delivery(delivery_id) if work else None
+    if found is None:
+        raise conflict(f"There is no delivery {short(delivery_id)} of this task.", "Look at the task again.")
+    return found
+
+
+def _record(work: Work, c: cmd.RecordDelivery, ctx: Context, _sofar: Any) -> ev.DeliveryRecorded | Unchanged:
+    delivery = _known(work, c.delivery_id)
+    if _has(delivery, Fact.RECORDED) or not delivery.open:
+        return Unchanged(work.task.task_id)
+    if delivery.recipient != ctx.actor.id and ctx.actor.kind is not ActorKind.HOST:
+        raise conflict("Only the recipient acknowledges its own delivery.", "Nothing is to be done.")
+    return ev.DeliveryRecorded(**_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
+
+
+def _place(task: Task) -> dict[str, Any]:
+    return {"state": task.state, "reason": task.reason}
+
+
+def _has(delivery: Delivery, fact: Fact) -> bool:
+    return any(seen.fact is fact for seen in delivery.facts)
+
+
+def _lease(work: Work, c: cmd.LeaseDelivery, ctx: Context, _sofar: Any) -> ev.DeliveryLeased:
+    delivery = _known(work, c.delivery_id)
+    if not delivery.open or not delivery.due_at or delivery.due_at > ctx.now:
+        raise conflict(f"Delivery {short(c.delivery_id)} is not due.", "Nothing is to be done.")
+    agent = ctx.directory.agents.get(delivery.recipient)
+    if agent is None or ctx.outstanding >= agent.concurrency:
+        raise conflict("Every slot of the recipient is taken.", "It is tried again when one is free.")
+    return ev.DeliveryLeased(
+        **_place(work.task),
+        delivery_id=c.delivery_id,
+        session=c.session,
+        intent_id=c.intent_id,
+        fence=work.task.fence + 1,
+        lease_until=ctx.now + c.lease_seconds,
+        rule=work.task.rule or "joined",
+    )
+
+
+def _intended(work: Work | None, delivery_id: str) -> Delivery:
+    delivery = _known(work, delivery_id)
+    if delivery.intent != "intended" or not delivery.open:
+        raise conflict(f"Delivery {short(delivery_id)} is not being dispatched.", "Nothing is to be done.")
+    return delivery
+
+
+def _begin(work: Work, c: cmd.BeginDelivery, _ctx: Context, _sofar: Any) -> ev.DeliveryBegun:
+    _intended(work, c.delivery_id)
+    return ev.DeliveryBegun(
+        state=S.WORKING, delivery_id=c.delivery_id, witness=c.witness, proof=c.proof, evidence=c.evidence
+    )
+
+
+def _return(work: Work, c: cmd.ReturnDelivery, ctx: Context, _sofar: Any) -> ev.TaskEvent:
+    delivery = _intended(work, c.delivery_id)
+    if delivery.retries < len(ctx.limits.retry_seconds):
+        return ev.DeliveryReturned(**_place(work.task), delivery_id=c.delivery_id, retry_at=c.retry_at, detail=c.detail)
+    task = work.task
+    state, reason, round_ = S.FAILED, R.OFFLINE, 0
+    if task.on_failure:
+        exhausted = task.failures >= ctx.limits.compensation_rounds
+        state, reason = (S.FAILED, R.EXHAUSTED) if exhausted else (S.SUBMITTED, R.COMPENSATING)
+        round_ = task.failures if exhausted else task.failures + 1
+    return ev.TaskFailed(state=state, reason=reason, round=round_, text=ev.Text(body=c.detail))
+
+
+def _doubt(work: Work, c: cmd.DoubtDelivery, _ctx: Context, _sofar: Any) -> ev.DeliveryUnverified | Unchanged:
+    delivery = _known(work, c.delivery_id)
+    if delivery.unverified or not delivery.open:
+        return Unchanged(work.task.task_id)
+    if delivery.intent != "intended":
+        raise conflict(f"Delivery {short(c.delivery_id)} was never dispatched.", "Nothing is to be doubted.")
+    return ev.DeliveryUnverified(**_place(work.task), delivery_id=c.delivery_id, detail=c.detail)
+
+
+_RULES: dict[type, Callable[..., Any]] = {
+    cmd.SubmitTask: _caps,
+    cmd.RecordDelivery: _record,
+    cmd.LeaseDelivery: _lease,
+    cmd.BeginDelivery: _begin,
+    cmd.ReturnDelivery: _return,
+    cmd.DoubtDelivery: _doubt,
+}
+
+
+# --- folding ----------------------------------------------------------------------------------------------------
+
+
+def evolve(deliveries: tuple[Delivery, ...], recorded: ev.Recorded, task: Task) -> tuple[Delivery, ...]:
+    """The deliveries after one more event; `task` is the task after it."""
+    change = _CHANGES.get(type(recorded.event))
+    after = change(deliveries, recorded, recorded.event, task) if change else deliveries
+    after = _inferred(after, recorded)
+    if task.open:
+        return after
+    how = "expired" if task.reason is R.EXPIRED else _ENDINGS.get(task.state, "")
+    return _ended(after, recorded.at, how)
+
+
+_ENDINGS = {S.FAILED: "failed", S.CANCELED: "canceled", S.REJECTED: "rejected", S.COMPLETED: "settled"}
+
+
+def _end(d: Delivery, at: float, how: str) -> Delivery:
+    intent = "performed" if d.intent == "intended" and how == "settled" else d.intent
+    return replace(d, ended=how, due_at=0.0, updated_at=at, intent=intent)
+
+
+def _add(d: Delivery, at: float, *facts: FactSeen, **changes: Any) -> Delivery:
+    new = tuple(f for f in facts if not _has(d, f.fact))
+    # A pull take says claimed, admitted and working at once; the proof of recording may come later, or before it.
+    ordered = tuple(sorted((*d.facts, *new), key=lambda f: ev.FACT_ORDER.index(f.fact)))
+    return replace(d, facts=ordered, updated_at=at, **changes)
+
+
+def _only(
+    deliveries: tuple[Delivery, ...], delivery_id: str, change: Callable[[Delivery], Delivery]
+) -> tuple[Delivery, ...]:
+    return tuple(change(d) if d.delivery_id == delivery_id else d for d in deliveries)
+
+
+def _new(r: ev.Recorded, task: Task, delivery_id: str, kind: str, recipient: str, **given: Any) -> Delivery:
+    facts = (FactSeen(Fact.ACCEPTED, r.at, "host"), FactSeen(Fact.PERSISTED, r.at, "host", f"position {r.position}"))
+    return Delivery(
+        delivery_id=delivery_id,
+        kind=kind,
+        sender=r.actor.id,
+        recipient=recipient,
+        attempt=task.attempt,
+        facts=facts,
+        created_at=r.at,
+        updated_at=r.at,
+        due_at=r.at if kind in ("assignment", "change") else 0.0,
+        **given,
+    )
+
+
+def _submitted(_ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskSubmitted, task: Task) -> tuple[Delivery, ...]:
+    delivery = _new(r, task, e.delivery_id, "assignment", e.assignee, session=e.session)
+    return (delivery if e.state is S.SUBMITTED else replace(delivery, due_at=0.0),)
+
+
+def _claimed(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskClaimed, _t: Task) -> tuple[Delivery, ...]:
+    who = e.session or e.holder
+    facts = (
+        FactSeen(Fact.CLAIMED, r.at, who, f"fence {e.fence}"),
+        FactSeen(Fact.ADMITTED, r.at, "policy", f"rule {e.rule}"),
+        FactSeen(Fact.WORKING, r.at, who, "take"),
+    )
+    return _only(ds, e.delivery_id, lambda d: _add(d, r.at, *facts, session=e.session, due_at=0.0))
+
+
+def _inferred(ds: tuple[Delivery, ...], r: ev.Recorded) -> tuple[Delivery, ...]:
+    """Any later call of the holding session shows that it has the body."""
+    if isinstance(r.event, ev.TaskClaimed | ev.DeliveryRecorded | ev.DeliveryBegun) or not ds:
+        return ds
+    last = ds[-1]
+    here = last.open and _has(last, Fact.WORKING) and not _has(last, Fact.RECORDED)
+    if not (here and r.actor.id == last.recipient and r.actor.session == last.session):
+        return ds
+    return (
+        *ds[:-1],
+        _add(last, r.at, FactSeen(Fact.RECORDED, r.at, r.actor.session or r.actor.id, "inferred: its next call")),
+    )
+
+
+def _recorded(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryRecorded, _t: Task) -> tuple[Delivery, ...]:
+    fact = FactSeen(Fact.RECORDED, r.at, e.witness, e.proof)
+    return _only(ds, e.delivery_id, lambda d: _add(d, r.at, fact))
+
+
+def _assignment_id(ds: tuple[Delivery, ...]) -> str:
+    return next((d.delivery_id for d in reversed(ds) if d.kind in ("assignment", "change")), "")
+
+
+def _handed_in(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.ResultHandedIn, _t: Task) -> tuple[Delivery, ...]:
+    who = e.session or e.holder
+    facts = [
+        FactSeen(Fact.CLAIMED, r.at, who, f"fence {e.fence}"),
+        FactSeen(Fact.ADMITTED, r.at, "policy", "rule member"),
+        FactSeen(Fact.RECORDED, r.at, who, "inferred: its next call"),
+        FactSeen(Fact.WORKING, r.at, who, "submit"),
+        FactSeen(Fact.SUBMITTED, r.at, who, _evidence(e)),
+    ]
+
+    def change(d: Delivery) -> Delivery:
+        if not d.open:
+            return d
+        intent = "performed" if d.intent else ""
+        return _add(d, r.at, *facts, due_at=0.0, unverified=False, intent=intent)
+
+    return _only(ds, _assignment_id(ds), change)
+
+
+def _evidence(e: ev.ResultHandedIn) -> str:
+    if e.commit:
+        return f"commit {e.commit[:12]}, {len(e.references)} references checked"
+    if e.run is not None:
+        return f"exit {e.run.exit_code}" if e.run.exit_code is not None else f"signal {e.run.signal}"
+    return f"{len(e.references)} references checked"
+
+
+def _change(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.ChangesRequested, task: Task) -> tuple[Delivery, ...]:
+    return (*ds, _new(r, task, e.delivery_id, "change", task.assignee))
+
+
+def _answer(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.QuestionAnswered, task: Task) -> tuple[Delivery, ...]:
+    if e.state is S.WORKING:
+        return (*ds, _new(r, task, e.delivery_id, "answer", task.holder, session=task.session))
+    return (*_ended(ds, r.at, "failed"), _new(r, task, e.delivery_id, "change", task.assignee))
+
+
+def _ended(ds: tuple[Delivery, ...], at: float, how: str) -> tuple[Delivery, ...]:
+    return tuple(_end(d, at, how) if d.open else d for d in ds)
+
+
+def _doubt_settled(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DoubtSettled, task: Task) -> tuple[Delivery, ...]:
+    """Somebody told what became of it; a cancel tells nothing, and the flag stays."""
+    fact = FactSeen(Fact.SUBMITTED, r.at, r.actor.id, f"settled: {e.outcome}")
+
+    def change(d: Delivery) -> Delivery:
+        if not d.in_flight or e.outcome == "cancel":
+            return d
+        if e.outcome == "done":
+            return _add(d, r.at, fact, unverified=False, intent="performed")
+        return replace(d, unverified=False, intent="refuted")
+
+    return _again("failed")(tuple(change(d) for d in ds), r, e, task) if e.outcome != "cancel" else ds
+
+
+def _again(how: str) -> Callable[..., tuple[Delivery, ...]]:
+    """The attempt in hand ends, and a new one begins."""
+
+    def change(ds: tuple[Delivery, ...], r: ev.Recorded, e: Any, task: Task) -> tuple[Delivery, ...]:
+        after = _ended(ds, r.at, how)
+        if not e.delivery_id or e.state not in (S.SUBMITTED, S.AUTH_REQUIRED) or e.reason is R.COMPENSATING:
+            return after
+        new = _new(r, task, e.delivery_id, "assignment", task.assignee, session=task.session_wanted)
+        return (*after, new if e.state is S.SUBMITTED else replace(new, due_at=0.0))
+
+    return change
+
+
+def _corrected(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskCorrected, task: Task) -> tuple[Delivery, ...]:
+    return (*ds, _new(r, task, e.delivery_id, "assignment", task.assignee)) if e.delivery_id else ds
+
+
+def _admitted(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.TaskAdmitted, _t: Task) -> tuple[Delivery, ...]:
+    return _only(ds, _assignment_id(ds), lambda d: replace(d, due_at=r.at, updated_at=r.at) if d.open else d)
+
+
+def _leased(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryLeased, _t: Task) -> tuple[Delivery, ...]:
+    facts = (
+        FactSeen(Fact.CLAIMED, r.at, e.session, f"slot taken, fence {e.fence}"),
+        FactSeen(Fact.ADMITTED, r.at, "policy", f"rule {e.rule}"),
+    )
+    return _only(
+        ds,
+        e.delivery_id,
+        lambda d: _add(d, r.at, *facts, session=e.session, due_at=0.0, intent_id=e.intent_id, intent="intended"),
+    )
+
+
+def _begun(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryBegun, _t: Task) -> tuple[Delivery, ...]:
+    facts = (
+        FactSeen(Fact.RECORDED, r.at, e.witness, e.proof),
+        FactSeen(Fact.WORKING, r.at, e.witness, "auto"),
+    )
+    return _only(ds, e.delivery_id, lambda d: _add(d, r.at, *facts))
+
+
+def _returned(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryReturned, _t: Task) -> tuple[Delivery, ...]:
+    def change(d: Delivery) -> Delivery:
+        return replace(
+            d,
+            facts=d.facts[:2],
+            session="",
+            due_at=e.retry_at,
+            intent="refuted",
+            retries=d.retries + 1,
+            updated_at=r.at,
+        )
+
+    return _only(ds, e.delivery_id, change)
+
+
+def _unverified(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryUnverified, _t: Task) -> tuple[Delivery, ...]:
+    return _only(ds, e.delivery_id, lambda d: replace(d, unverified=True, intent="unverified", updated_at=r.at))
+
+
+def _back(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.HolderReturned, _t: Task) -> tuple[Delivery, ...]:
+    """A reconciler restored the earlier fact."""
+    return tuple(
+        replace(d, unverified=False, intent="intended" if d.intent == "unverified" else d.intent, updated_at=r.at)
+        if d.unverified and d.open
+        else d
+        for d in ds
+    )
+
+
+def _doubted(ds: tuple[Delivery, ...], r: ev.Recorded, e: Any, _t: Task) -> tuple[Delivery, ...]:
+    if e.reason is not R.UNVERIFIED:
+        return ds
+    return tuple(
+        replace(d, unverified=True, intent="unverified", due_at=0.0, updated_at=r.at) if d.in_flight else d for d in ds
+    )
+
+
+def _compensated(ds: tuple[Delivery, ...], r: ev.Recorded, e: Any, _t: Task) -> tuple[Delivery, ...]:
+    return _ended(ds, r.at, "failed") if e.reason is R.COMPENSATING else ds
+
+
+_CHANGES: dict[type, Callable[..., tuple[Delivery, ...]]] = {
+    ev.TaskSubmitted: _submitted,
+    ev.TaskClaimed: _claimed,
+    ev.DeliveryRecorded: _recorded,
+    ev.ResultHandedIn: _handed_in,
+    ev.ChangesRequested: _change,
+    ev.QuestionAnswered: _answer,
+    ev.TaskAdmitted: _admitted,
+    ev.TaskReassigned: _again("canceled"),
+    ev.TaskReleased: _again("canceled"),
+    ev.LeaseLapsed: _again("failed"),
+    ev.TaskRestarted: _again("failed"),
+    ev.DoubtSettled: _doubt_settled,
+    ev.TaskCorrected: _corrected,
+    ev.DeliveryLeased: _leased,
+    ev.DeliveryBegun: _begun,
+    ev.DeliveryReturned: _returned,
+    ev.DeliveryUnverified: _unverified,
+    ev.HolderReturned: _back,
+    ev.TaskDoubted: _doubted,
+    ev.TaskExpired: _doubted,
+    ev.TaskFailed: _compensated,
+    ev.CheckReported: _compensated,
+    ev.ResultRefused: _compensated,
+}

@@ -1,0 +1,315 @@
+"""Who and where: persons, agents, sessions, workspaces and names, folded from their events.
+
+Small and kept whole in memory. Immutable: a change makes a new directory, so that a failed batch drops back by keeping
+the old one. May live here: the state and how events change it; what may change is decided in `core.places`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from tallystick.core import events as ev
+from tallystick.core.model import CheckSpec, Value
+
+MODES = ("running", "paused", "stopped", "draining")
+"""How much something may do, from all to nothing new."""
+
+
+class Person(Value, frozen=True):
+    """A person known to this host."""
+
+    person_id: str
+    alias: str
+    version: int
+    owner: bool = False
+    uid: int | None = None
+    display_name: str = ""
+
+
+class Agent(Value, frozen=True):
+    """An agent of this host and how it is connected."""
+
+    agent_id: str
+    alias: str
+    owner: str
+    version: int
+    joined_at: float
+    workspaces: frozenset[str] = frozenset()
+    connection: str = "mailbox"
+    argv: tuple[str, ...] = ()
+    client: str = ""
+    strengths: str = ""
+    capabilities: tuple[str, ...] = ()
+    provider: str = "none"
+    inbound: str = "accept"
+    display_name: str = ""
+    concurrency: int = 1
+    seconds: int = 0
+    network: bool = False
+    search_path: str = ""
+    virtual_env: str = ""
+    unsandboxed: bool = False
+    deleted: bool = False
+    mode: str = "running"
+
+
+class SessionState(Value, frozen=True):
+    """One execution of an agent."""
+
+    session_id: str
+    agent: str
+    workspace: str
+    door: str
+    version: int
+    opened_at: float
+    parent: str = ""
+    incarnation: str = ""
+    presence: str = "live"
+    mode: str = "running"
+    ended: bool = False
+
+
+class Workspace(Value, frozen=True):
+    """A place of work; `root` is empty only for `default`."""
+
+    workspace_id: str
+    name: str
+    version: int
+    root: str = ""
+    repository: str = ""
+    common_directory: str = ""
+    evidence: str = ""
+    coordinator: str = ""
+    providers: frozenset[str] = frozenset()
+    checks: tuple[tuple[str, CheckSpec], ...] = ()
+    mode: str = "running"
+
+    def check(self, name: str) -> CheckSpec | None:
+        """The registered check with that name."""
+        return next((spec for key, spec in self.checks if key == name), None)
+
+
+class Name(Value, frozen=True):
+    """A name that was given out: to whom, and whether it still leads there."""
+
+    alias: str
+    party: str
+    current: bool = True
+
+
+_LOOK_ALIKE = str.maketrans({"1": "l", "0": "o"})
+
+
+def skeleton(alias: str) -> str:
+    """Names with the same skeleton look alike (`rn`/`m`, `1`/`l`, `0`/`o`); only one of them is given out."""
+    return alias.casefold().translate(_LOOK_ALIKE).replace("rn", "m")
+
+
+class Directory(msgspec.Struct, frozen=True, kw_only=True):
+    """Everybody and every place, as of one position of the log."""
+
+    persons: Mapping[str, Person] = {}
+    agents: Mapping[str, Agent] = {}
+    sessions: Mapping[str, SessionState] = {}
+    workspaces: Mapping[str, Workspace] = {}
+    names: Mapping[str, Name] = {}
+    """By skeleton."""
+    owner: str = ""
+    mode: str = "running"
+    host_version: int = 0
+    """Version of the `host` stream."""
+
+    def named(self, alias: str) -> str | None:
+        """The party a current name leads to."""
+        name = self.names.get(skeleton(alias))
+        return name.party if name and name.current and name.alias == alias else None
+
+    def alias_of(self, party: str) -> str:
+        """What a party is called, for people to read; ids and capabilities as they are."""
+        known = self.agents.get(party) or self.persons.get(party)
+        return f"@{known.alias}" if known else party
+
+    def owner_of(self, party: str) -> str:
+        """The person a party works for."""
+        agent = self.agents.get(party)
+        return agent.owner if agent else party if party in self.persons else self.owner
+
+    def members(self, workspace: str) -> list[Agent]:
+        """The agents of a workspace, by name."""
+        found = (a for a in self.agents.values() if workspace in a.workspaces and not a.deleted)
+        return sorted(found, key=lambda a: a.alias)
+
+    def version_of(self, stream: str) -> int:
+        """The version of a stream that is folded here; 0 for one that does not exist."""
+        if stream == "host":
+            return self.host_version
+        for group in (self.agents, self.persons, self.sessions, self.workspaces):
+            found = group.get(stream)
+            if found is not None:
+                return int(found.version)
+        return 0
+
+
+def evolve(directory: Directory, recorded: ev.Recorded) -> Directory:
+    """The directory after one more event; task events leave it as it is."""
+    change = _CHANGES.get(type(recorded.event))
+    return change(directory, recorded, recorded.event) if change else directory
+
+
+# Events of these streams that change nothing here still raise the version of their stream.
+
+
+def _touch(d: Directory, r: ev.Recorded, _: Any) -> Directory:
+    return _with_version(d, r.stream, r.version)
+
+
+def _with_version(d: Directory, stream: str, version: int) -> Directory:
+    if stream == "host":
+        return replace(d, host_version=version)
+    for field in ("agents", "persons", "sessions", "workspaces"):
+        group = getattr(d, field)
+        if stream in group:
+            return replace(d, **{field: {**group, stream: replace(group[stream], version=version)}})
+    return d
+
+
+def _host_mode(d: Directory, r: ev.Recorded, e: ev.HostModeChanged) -> Directory:
+    return replace(d, mode=e.mode, host_version=r.version)
+
+
+def _person(d: Directory, r: ev.Recorded, e: ev.PersonJoined) -> Directory:
+    person = Person(e.person_id, e.alias, r.version, e.owner, e.uid, e.display_name)
+    named = replace(d, persons={**d.persons, e.person_id: person}, owner=e.person_id if e.owner else d.owner)
+    return _name(named, e.alias, e.person_id)
+
+
+def _name(d: Directory, alias: str, party: str) -> Directory:
+    names = {k: replace(n, current=False) if n.party == party else n for k, n in d.names.items()}
+    names[skeleton(alias)] = Name(alias, party)
+    return replace(d, names=names)
+
+
+def _workspace(d: Directory, r: ev.Recorded, e: ev.WorkspaceRegistered) -> Directory:
+    place = Workspace(e.workspace_id, e.name, r.version, e.root, e.repository, e.common_directory, e.evidence)
+    return replace(d, workspaces={**d.workspaces, e.workspace_id: place})
+
+
+def _in_workspace(d: Directory, r: ev.Recorded, **changes: Any) -> Directory:
+    place = replace(d.workspaces[r.stream], version=r.version, **changes)
+    return replace(d, workspaces={**d.workspaces, r.stream: place})
+
+
+def _coordinator(d: Directory, r: ev.Recorded, e: ev.CoordinatorChosen) -> Directory:
+    return _in_workspace(d, r, coordinator=e.agent)
+
+
+def _provider(d: Directory, r: ev.Recorded, e: ev.ProviderAllowed) -> Directory:
+    return _in_workspace(d, r, providers=d.workspaces[r.stream].providers | {e.provider})
+
+
+def _check(d: Directory, r: ev.Recorded, e: ev.CheckAdded) -> Directory:
+    kept = tuple(item for item in d.workspaces[r.stream].checks if item[0] != e.check.name)
+    return _in_workspace(d, r, checks=(*kept, (e.check.name, e.check)))
+
+
+def _uncheck(d: Directory, r: ev.Recorded, e: ev.CheckRemoved) -> Directory:
+    return _in_workspace(d, r, checks=tuple(i for i in d.workspaces[r.stream].checks if i[0] != e.name))
+
+
+def _workspace_mode(d: Directory, r: ev.Recorded, e: ev.WorkspaceModeChanged) -> Directory:
+    return _in_workspace(d, r, mode=e.mode)
+
+
+_KEPT_ON_REJOIN = (
+    "connection argv client strengths capabilities provider inbound display_name concurrency seconds network "
+    "search_path virtual_env unsandboxed"
+).split()
+
+
+def _agent(d: Directory, r: ev.Recorded, e: ev.AgentJoined) -> Directory:
+    known = d.agents.get(e.agent_id) or Agent(e.agent_id, e.alias, e.owner, 0, r.at)
+    given = {field: getattr(e, field) for field in _KEPT_ON_REJOIN if getattr(e, field) is not None}
+    agent = replace(known, version=r.version, workspaces=known.workspaces | {e.workspace}, **given)
+    after = _name(replace(d, agents={**d.agents, e.agent_id: agent}), agent.alias, e.agent_id)
+    if not e.allow_provider:
+        return after
+    place = after.workspaces[e.workspace]
+    allowed = replace(place, providers=place.providers | {agent.provider})
+    return replace(after, workspaces={**after.workspaces, e.workspace: allowed})
+
+
+def _in_agent(d: Directory, r: ev.Recorded, **changes: Any) -> Directory:
+    return replace(d, agents={**d.agents, r.stream: replace(d.agents[r.stream], version=r.version, **changes)})
+
+
+def _renamed(d: Directory, r: ev.Recorded, e: ev.AgentRenamed) -> Directory:
+    return _name(_in_agent(d, r, alias=e.alias), e.alias, r.stream)
+
+
+def _left(d: Directory, r: ev.Recorded, e: ev.AgentLeft) -> Directory:
+    agent = d.agents[r.stream]
+    if e.workspace and agent.workspaces - {e.workspace}:
+        return _in_agent(d, r, workspaces=agent.workspaces - {e.workspace})
+    names = {k: replace(n, current=False) if n.party == r.stream else n for k, n in d.names.items()}
+    return replace(_in_agent(d, r, workspaces=frozenset(), deleted=True), names=names)
+
+
+def _agent_mode(d: Directory, r: ev.Recorded, e: ev.AgentModeChanged) -> Directory:
+    return _in_agent(d, r, mode=e.mode)
+
+
+def _session(d: Directory, r: ev.Recorded, e: ev.SessionOpened) -> Directory:
+    opened = SessionState(
+        session_id=e.session_id,
+        agent=e.agent,
+        workspace=r.workspace,
+        door=e.door,
+        version=r.version,
+        opened_at=r.at,
+        parent=e.parent,
+        incarnation=e.incarnation,
+    )
+    return replace(d, sessions={**d.sessions, e.session_id: opened})
+
+
+def _in_session(d: Directory, r: ev.Recorded, **changes: Any) -> Directory:
+    return replace(d, sessions={**d.sessions, r.stream: replace(d.sessions[r.stream], version=r.version, **changes)})
+
+
+def _session_mode(d: Directory, r: ev.Recorded, e: ev.SessionModeChanged) -> Directory:
+    return _in_session(d, r, mode=e.mode)
+
+
+def _session_ended(d: Directory, r: ev.Recorded, _: ev.SessionEnded) -> Directory:
+    return _in_session(d, r, ended=True, presence="lapsed")
+
+
+def _presence(d: Directory, r: ev.Recorded, e: ev.PresenceChanged) -> Directory:
+    return _in_session(d, r, presence=e.presence)
+
+
+_CHANGES: dict[type, Callable[[Directory, ev.Recorded, Any], Directory]] = {
+    ev.HostStarted: _touch,
+    ev.HostModeChanged: _host_mode,
+    ev.PersonJoined: _person,
+    ev.WorkspaceRegistered: _workspace,
+    ev.CoordinatorChosen: _coordinator,
+    ev.ProviderAllowed: _provider,
+    ev.CheckAdded: _check,
+    ev.CheckRemoved: _uncheck,
+    ev.WorkspaceModeChanged: _workspace_mode,
+    ev.AgentJoined: _agent,
+    ev.AgentRenamed: _renamed,
+    ev.AgentLeft: _left,
+    ev.AgentModeChanged: _agent_mode,
+    ev.SessionOpened: _session,
+    ev.SessionModeChanged: _session_mode,
+    ev.SessionEnded: _session_ended,
+    ev.PresenceChanged: _presence,
+    ev.InboxSeen: _touch,
+    ev.CommandRefused: _touch,
+}

@@ -1,0 +1,183 @@
+"""Events of parties and places."""
+
+from __future__ import annotations
+
+from tallystick.core.events.words import Happened
+from tallystick.core.model import CheckSpec
+
+
+class HostStarted(Happened, frozen=True, kw_only=True):
+    """A host opened this log."""
+
+    host_version: str
+    boot_id: str
+    recovered: bool = False
+
+
+class HostModeChanged(Happened, frozen=True, kw_only=True):
+    """`stop`, `pause`, `resume` or `drain` of everything."""
+
+    mode: str
+
+
+class PersonJoined(Happened, frozen=True, kw_only=True):
+    """A person is known to this host; the first one is its owner."""
+
+    person_id: str
+    alias: str
+    owner: bool = False
+    uid: int | None = None
+    display_name: str = ""
+
+
+class WorkspaceRegistered(Happened, frozen=True, kw_only=True):
+    """A directory became a workspace."""
+
+    workspace_id: str
+    name: str
+    root: str = ""
+    repository: str = ""
+    common_directory: str = ""
+    evidence: str = ""
+
+
+class CoordinatorChosen(Happened, frozen=True, kw_only=True):
+    """Who routes what nobody was named for."""
+
+    agent: str
+
+
+class ProviderAllowed(Happened, frozen=True, kw_only=True):
+    """A person consented that this workspace's content goes to that model provider."""
+
+    provider: str
+
+
+class CheckAdded(Happened, frozen=True, kw_only=True):
+    """A person registered a check with the environment of their shell."""
+
+    check: CheckSpec
+
+
+class CheckRemoved(Happened, frozen=True, kw_only=True):
+    """A check is no longer offered for new tasks."""
+
+    name: str
+
+
+class WorkspaceModeChanged(Happened, frozen=True, kw_only=True):
+    """`stop`, `pause`, `resume` or `drain` of a workspace."""
+
+    mode: str
+
+
+class AgentJoined(Happened, frozen=True, kw_only=True):
+    """An agent joined a workspace, or joined again. None = not given: left as it was."""
+
+    agent_id: str
+    alias: str
+    workspace: str
+    owner: str
+    connection: str | None = None
+    """mailbox, command, client, drive or wake."""
+    argv: tuple[str, ...] | None = None
+    client: str | None = None
+    strengths: str | None = None
+    capabilities: tuple[str, ...] | None = None
+    provider: str | None = None
+    inbound: str | None = None
+    display_name: str | None = None
+    concurrency: int | None = None
+    seconds: int | None = None
+    network: bool | None = None
+    search_path: str | None = None
+    virtual_env: str | None = None
+    unsandboxed: bool | None = None
+    """A person said yes to running it without a sandbox."""
+    allow_provider: bool = False
+
+
+class AgentRenamed(Happened, frozen=True, kw_only=True):
+    """Same id, other name; the old name is a tombstone."""
+
+    alias: str
+
+
+class AgentLeft(Happened, frozen=True, kw_only=True):
+    """The agent left one workspace, or for good when `workspace` is empty."""
+
+    workspace: str = ""
+
+
+class AgentModeChanged(Happened, frozen=True, kw_only=True):
+    """`stop`, `pause`, `resume` or `drain` of an agent."""
+
+    mode: str
+
+
+class SessionOpened(Happened, frozen=True, kw_only=True):
+    """One execution of an agent began. `door` tells which connection it has."""
+
+    session_id: str
+    agent: str
+    door: str
+    parent: str = ""
+    incarnation: str = ""
+
+
+class SessionModeChanged(Happened, frozen=True, kw_only=True):
+    """`stop`, `pause`, `resume` or `drain` of a session."""
+
+    mode: str
+
+
+class SessionEnded(Happened, frozen=True, kw_only=True):
+    """That execution is over; its id is never used again."""
+
+    detail: str = ""
+
+
+class PresenceChanged(Happened, frozen=True, kw_only=True):
+    """A session went live or its lease lapsed. Heartbeats themselves are not events."""
+
+    presence: str
+
+
+class InboxSeen(Happened, frozen=True, kw_only=True):
+    """A reader acknowledged items after its own flush: (task id, version of the task) each."""
+
+    party: str
+    items: tuple[tuple[str, int], ...]
+
+
+class CommandRefused(Happened, frozen=True, kw_only=True):
+    """An authenticated actor was refused; at most one a minute per actor, object and trace."""
+
+    command: str
+    code: str
+    object: str
+    message: str
+    count: int = 1
+
+
+PlaceEvents = (
+    HostStarted
+    | HostModeChanged
+    | PersonJoined
+    | WorkspaceRegistered
+    | CoordinatorChosen
+    | ProviderAllowed
+    | CheckAdded
+    | CheckRemoved
+    | WorkspaceModeChanged
+    | AgentJoined
+    | AgentRenamed
+    | AgentLeft
+    | AgentModeChanged
+    | SessionOpened
+    | SessionModeChanged
+    | SessionEnded
+    | PresenceChanged
+    | InboxSeen
+    | CommandRefused
+)

@@ -1,0 +1,62 @@
+"""The settings: one table of limits and times, with their defaults. Docs are generated from it.
+
+A person may set any of them in `TALLY_HOME/config.toml` under `[limits]`. May live here: numbers and what they mean.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+Meaning = msgspec.Meta
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Every limit of the host. Durations are in seconds, sizes in bytes."""
+
+    brief_bytes: Annotated[int, Meaning(ge=256, description="a task's brief in all")] = 8 * 1024
+    message_bytes: Annotated[int, Meaning(ge=1024, description="one message body")] = 1024 * 1024
+    title_characters: Annotated[int, Meaning(ge=16, description="a task's title")] = 200
+    heartbeat_seconds: Annotated[float, Meaning(gt=0, description="how often a live connection is heard")] = 15.0
+    suspect_seconds: Annotated[float, Meaning(gt=0, description="silence after which it is shown as suspect")] = 45.0
+    presence_seconds: Annotated[float, Meaning(gt=0, description="silence after which presence lapses")] = 120.0
+    pull_lease_seconds: Annotated[float, Meaning(gt=0, description="lease of a take by CLI or MCP")] = 30 * 60.0
+    command_lease_margin_seconds: Annotated[
+        float, Meaning(ge=0, description="added to a command agent's time limit for its lease")
+    ] = 60.0
+    key_retention_seconds: Annotated[float, Meaning(gt=0, description="how long dedup keys are kept")] = 7 * 86400.0
+    body_retention_seconds: Annotated[float, Meaning(gt=0, description="how long bodies are kept")] = 90 * 86400.0
+    settle_after_seconds: Annotated[
+        float, Meaning(gt=0, description="from the end of a trace's last part to its settling")
+    ] = 24 * 3600.0
+    retry_seconds: Annotated[tuple[float, ...], Meaning(description="waits between attempts to dispatch")] = (
+        2.0,
+        4.0,
+        8.0,
+        16.0,
+        32.0,
+    )
+    compensation_rounds: Annotated[int, Meaning(ge=0, description="rounds of compensation before giving up")] = 2
+    mailbox_queue: Annotated[int, Meaning(ge=1, description="open deliveries to one recipient")] = 10_000
+    push_queue: Annotated[
+        int, Meaning(ge=1, description="open deliveries of one sender to one recipient that is pushed to")
+    ] = 100
+    rounds: Annotated[int, Meaning(ge=1, description="messages of a task without artifact, check or human input")] = 6
+    depth: Annotated[int, Meaning(ge=0, description="how deep tasks may delegate")] = 3
+    open_children: Annotated[int, Meaning(ge=1, description="open children of one task")] = 4
+    question_reminder_seconds: Annotated[
+        float, Meaning(gt=0, description="age of a question or review when it is shown as overdue")
+    ] = 30 * 60.0
+    permission_seconds: Annotated[float, Meaning(gt=0, description="a permission's time-out, then denied")] = 15 * 60.0
+    wait_seconds: Annotated[float, Meaning(gt=0, description="the longest single wait of a client call")] = 45.0
+    hook_seconds: Annotated[float, Meaning(gt=0, description="the longest a hook may take")] = 2.0
+    check_seconds: Annotated[float, Meaning(gt=0, description="a check's time limit")] = 10 * 60.0
+    check_output_bytes: Annotated[int, Meaning(ge=1024, description="kept of a check's streams")] = 10 * 1024 * 1024
+    command_seconds: Annotated[float, Meaning(gt=0, description="a command agent's time limit")] = 30 * 60.0
+    command_output_bytes: Annotated[int, Meaning(ge=1024, description="kept of each stream of a command agent")] = (
+        10 * 1024 * 1024
+    )
+    diagnostics_files: Annotated[int, Meaning(ge=1, description="rotated files of diagnostics")] = 5
+    diagnostics_bytes: Annotated[int, Meaning(ge=1024, description="size of one such file")] = 10 * 1024 * 1024
+    clock_skew_seconds: Annotated[float, Meaning(gt=0, description="clock skew that doctor warns of")] = 60.0

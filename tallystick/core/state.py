@@ -1,0 +1,239 @@
+"""What the machines decide over: a task, its deliveries, and the frozen context of one decision.
+
+May live here: state shapes, no rules. `Context` is filled by `app`: the rules themselves never look anything up.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tallystick.core.directory import Directory
+from tallystick.core.identity import Actor
+from tallystick.core.limits import Limits
+from tallystick.core.model import (
+    FINAL_STATES,
+    Artifact,
+    Budget,
+    CheckRun,
+    CheckSpec,
+    Expects,
+    Fact,
+    Reason,
+    Reference,
+    TaskState,
+    Value,
+    place,
+)
+
+
+class FactSeen(Value, frozen=True):
+    """One fact of a delivery: when, and on whose word."""
+
+    fact: Fact
+    at: float
+    witness: str
+    evidence: str = ""
+
+
+class Delivery(Value, frozen=True):
+    """One attempt to hand one message of a task to one recipient."""
+
+    delivery_id: str
+    kind: str
+    sender: str
+    recipient: str
+    attempt: int
+    facts: tuple[FactSeen, ...]
+    created_at: float
+    updated_at: float
+    session: str = ""
+    ended: str = ""
+    """canceled, expired, failed (lease), rejected …; empty while open, and for good once submitted."""
+    due_at: float = 0.0
+    """When to push it; 0 where the recipient pulls."""
+    intent_id: str = ""
+    intent: str = ""
+    """intended, performed, refuted or unverified; empty where nothing was pushed."""
+    retries: int = 0
+    unverified: bool = False
+
+    @property
+    def fact(self) -> Fact:
+        """The furthest fact."""
+        return self.facts[-1].fact
+
+    @property
+    def open(self) -> bool:
+        """Whether something can still become of it."""
+        return not self.ended and self.fact is not Fact.SUBMITTED
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether it was pushed and its outcome is not known: nothing is tried again without somebody's word."""
+        return self.open and self.intent in ("intended", "unverified")
+
+
+class Said(Value, frozen=True):
+    """A message of a task: who said it, what kind it was; the words stand in the event at `version`."""
+
+    message_id: str
+    kind: str
+    sender: str
+    at: float
+    version: int
+
+
+class Permission(Value, frozen=True):
+    """One exact action that waits or waited for a person's yes."""
+
+    permission_id: str
+    action: str
+    digest: str
+    requested_at: float
+    decision: str = ""
+
+
+class Task(Value, frozen=True):
+    """A task as folded from its events."""
+
+    task_id: str
+    workspace: str
+    trace: str
+    title: str
+    state: TaskState
+    reason: Reason
+    turn: str
+    requester: str
+    subject: str
+    created_at: float
+    updated_at: float
+    version: int
+    assignee: str = ""
+    session_wanted: str = ""
+    reviewer: str = ""
+    expects: Expects = Expects.ANSWER
+    done_when: CheckSpec | None = None
+    deadline_at: float = 0.0
+    key: str = ""
+    digest: str = ""
+    parent: str = ""
+    retry_of: str = ""
+    depth: int = 0
+    on_failure: str = ""
+    compensates: str = ""
+    inputs: tuple[Reference, ...] = ()
+    repository: str = ""
+    base_commit: str = ""
+    budget: Budget = Budget()
+    provider: str = ""
+    promise: str = ""
+    level: str = ""
+    rule: str = ""
+    wake: bool = False
+    holder: str = ""
+    session: str = ""
+    last_holder: str = ""
+    last_session: str = ""
+    fence: int = 0
+    fence_before: int = 0
+    """The fence before the last recovery: the same session may come back with it once."""
+    claim_key: str = ""
+    lease_until: float = 0.0
+    lease_seconds: float = 0.0
+    attempt: int = 1
+    taken_at: float = 0.0
+    handed_in_at: float = 0.0
+    turn_version: int = 0
+    revision: int = 0
+    review_wanted: bool = False
+    commit: str = ""
+    references: tuple[Reference, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    runs: tuple[CheckRun, ...] = ()
+    messages: tuple[Said, ...] = ()
+    rounds: int = 0
+    failures: int = 0
+    """Rounds of compensation begun."""
+    cancel_requested_at: float = 0.0
+    cancel_by_person: bool = False
+    cascade: tuple[str, ...] = ()
+    """Children still to be told of a cancel."""
+    released: tuple[str, str] = ("", "")
+    """(session, digest of the reason) of the last release."""
+    permissions: tuple[Permission, ...] = ()
+    resume_state: TaskState | None = None
+    """Where a permission or a freeze interrupted it."""
+    resume_reason: Reason = Reason.NONE
+    mode: str = ""
+    settled: bool = False
+    closed_at: float = 0.0
+    doubt: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether it is not in a final state."""
+        return self.state not in FINAL_STATES
+
+    @property
+    def place(self) -> str:
+        """State and reason as one word, as in the tables: `input_required/question`."""
+        return place(self.state, self.reason)
+
+
+class Work(msgspec.Struct, frozen=True):
+    """The aggregate of a task's stream: the task and its deliveries, oldest first."""
+
+    task: Task
+    deliveries: tuple[Delivery, ...] = ()
+
+    def delivery(self, delivery_id: str) -> Delivery | None:
+        """The delivery with that id."""
+        return next((d for d in self.deliveries if d.delivery_id == delivery_id), None)
+
+    @property
+    def assignment(self) -> Delivery | None:
+        """The newest delivery of the work itself (an assignment or a change)."""
+        return next((d for d in reversed(self.deliveries) if d.kind in ("assignment", "change")), None)
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether the work itself was pushed and its outcome is not known."""
+        return self.assignment is not None and self.assignment.in_flight
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything else one decision rests on, frozen by `app` before it asks."""
+
+    now: float
+    """High-water time, UTC seconds."""
+    actor: Actor
+    directory: Directory
+    limits: Limits
+    parent: Task | None = None
+    """The parent named or implied by the command."""
+    ancestors: tuple[Task, ...] = ()
+    """Parent, its parent, and so on."""
+    held: tuple[str, ...] = ()
+    """Open tasks that the acting session holds."""
+    open_children: tuple[str, ...] = ()
+    siblings: int = 0
+    """Open children of the parent."""
+    duplicate: Task | None = None
+    """The task that this sender already made with this key in this workspace."""
+    queued: int = 0
+    queued_by_sender: int = 0
+    outstanding: int = 0
+    """Deliveries to the recipient that are dispatched and not ended."""
+    live: frozenset[str] = frozenset()
+    """Agents heard from within the presence time."""
+    sandbox: str = "none"
+    """The level that children of this host get."""
+    lease_until: float = 0.0
+    """Renewed lease kept in memory, if it is later than the recorded one."""
+
+
+class Unchanged(msgspec.Struct, frozen=True):
+    """The command asks for what already is: nothing is recorded, the answer is the first one."""
+
+    task_id: str
+    duplicate: bool = False

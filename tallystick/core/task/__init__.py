@@ -1,0 +1,21 @@
+"""The task machine: the table of moves, how they are decided, how their events change a task, whose turn it is."""
+
+from tallystick.core.task.decide import decide
+from tallystick.core.task.duty import Duty, DutyKind, next_duty
+from tallystick.core.task.fold import evolve
+from tallystick.core.task.table import REASONS, TRANSITIONS, Role, Transition, board_label
+from tallystick.core.task.turn import turn_of
+
+__all__ = [
+    "REASONS",
+    "TRANSITIONS",
+    "Duty",
+    "DutyKind",
+    "Role",
+    "Transition",
+    "board_label",
+    "decide",
+    "evolve",
+    "next_duty",
+    "turn_of",
+]

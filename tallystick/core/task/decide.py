@@ -1,0 +1,176 @@
+"""Deciding a command to a task: the checks that the table states for every move, then the move itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallystick.core import commands as cmd
+from tallystick.core.errors import Refused, conflict, denied, invalid, not_found
+from tallystick.core.events import TaskEvent
+from tallystick.core.identity import ActorKind, short
+from tallystick.core.route import agent_mode
+from tallystick.core.state import Context, Task, Unchanged, Work
+from tallystick.core.task import moves
+from tallystick.core.task.ground import check_may_start
+from tallystick.core.task.submit import submit
+from tallystick.core.task.table import BY_COMMAND, Role, Transition
+from tallystick.core.task.turn import reviewer_of
+
+
+def decide(
+    work: Work | None, command: cmd.TaskCommand, ctx: Context, _sofar: Any = None
+) -> TaskEvent | Unchanged | None:
+    """The task's event for a command (its turn still to be filled in), `Unchanged`, or a refusal.
+
+    None: the table allows it, and what happens is for the next machine to say.
+    """
+    if isinstance(command, cmd.SubmitTask):
+        return submit(command, ctx)
+    if work is None:
+        raise missing(command.task_id)
+    task = work.task
+    row = BY_COMMAND[type(command)]
+    check_actor(task, ctx, row)
+    again = moves.REPLAYS.get(type(command))
+    replayed = again(task, command, ctx) if again else None
+    if replayed is not None:
+        return replayed
+    check(task, command, ctx, row)
+    if isinstance(command, cmd.LeaseDelivery):
+        agent = ctx.directory.agents.get(task.assignee)
+        check_may_start(task, agent_mode(agent, ctx.directory, task.workspace) if agent else "running", ctx)
+    move = moves.MOVES.get(type(command))
+    return move(work, command, ctx) if move else None
+
+
+def missing(task_id: str) -> Refused:
+    """Absent and not visible are told in the same words."""
+    return not_found(
+        f"There is no task {short(task_id)} here.",
+        "List what is there with `tally board`, or name its workspace with --workspace.",
+    )
+
+
+def check_actor(task: Task, ctx: Context, row: Transition) -> None:
+    """Who may do it. Asked before a repeat is recognised: also that a task exists is told only to those who see it."""
+    if not _sees(task, ctx):
+        raise missing(task.task_id)
+    if not any(has_role(role, task, ctx) for role in row.by):
+        raise _not_yours(task, ctx, row)
+
+
+def check(task: Task, command: cmd.TaskCommand, ctx: Context, row: Transition) -> None:
+    """What the table says of every move: from where, with which fence, on which version."""
+    if task.place not in row.sources:
+        raise wrong_place(task, row)
+    if command.base is not None and command.base < task.version:
+        raise conflict(
+            f"Task {short(task.task_id)} has changed since version {command.base}: it is at {task.version}.",
+            f"Look at it again with `tally show {short(task.task_id)}`, then decide.",
+        )
+    if isinstance(command, cmd.HolderCommand) and row.fenced:
+        check_fence(task, command, ctx)
+    if (
+        task.cancel_requested_at
+        and Role.HOLDER in row.by
+        and not row.after_cancel
+        and ctx.actor.kind is not ActorKind.HOST
+    ):
+        raise conflict(
+            f"Cancel was asked of task {short(task.task_id)}; nothing more is taken from its holder.",
+            f"Stop the work and give it back: tally release {short(task.task_id)}",
+        )
+
+
+def _sees(task: Task, ctx: Context) -> bool:
+    """Persons and the host see all; agents what is in a workspace of theirs or is theirs."""
+    if ctx.actor.kind is not ActorKind.AGENT:
+        return True
+    agent = ctx.directory.agents.get(ctx.actor.id)
+    if agent is None or agent.deleted:
+        return False
+    return task.workspace in agent.workspaces or agent.agent_id in (task.requester, task.assignee, task.reviewer)
+
+
+def has_role(role: Role, task: Task, ctx: Context) -> bool:
+    """Whether the actor is that to the task."""
+    actor = ctx.actor
+    if role is Role.ANYONE:
+        return True
+    if role is Role.PERSON or role is Role.HOST:
+        return actor.kind.value == role.value
+    if role is Role.HOLDER:
+        return bool(task.holder) and task.holder == actor.id and (not task.session or task.session == actor.session)
+    if role is Role.LAST_HOLDER:
+        return bool(task.last_holder) and task.last_holder == actor.id and not task.holder
+    if role is Role.REVIEWER:
+        return actor.id == task.turn or actor.id == reviewer_of(task, ctx.directory)
+    if role is Role.COORDINATOR:
+        place = ctx.directory.workspaces.get(task.workspace)
+        return place is not None and bool(actor.id) and place.coordinator == actor.id
+    return bool(actor.id) and actor.id == {Role.REQUESTER: task.requester, Role.ASSIGNEE: task.assignee}[role]
+
+
+def _not_yours(task: Task, ctx: Context, row: Transition) -> Refused:
+    who = ctx.directory.alias_of(ctx.actor.id)
+    allowed = " or ".join(role.value.replace("_", " ") for role in row.by)
+    if Role.HOLDER in row.by and task.holder and task.holder != ctx.actor.id:
+        return conflict(
+            f"Task {short(task.task_id)} is held by {ctx.directory.alias_of(task.holder)}, not by {who}.",
+            f"See how far it is: tally show {short(task.task_id)}",
+        )
+    if Role.HOLDER in row.by and task.holder == ctx.actor.id:
+        return conflict(
+            f"Task {short(task.task_id)} is held by another session of {who} ({short(task.session)}).",
+            "Let that session go on, or ask it to release the task.",
+        )
+    if Role.HOLDER in row.by and task.assignee == ctx.actor.id and task.open:
+        return conflict(
+            f"Task {short(task.task_id)} is not held by {who}: it is {task.place}.",
+            f"Take it first: tally take {short(task.task_id)}",
+        )
+    if not task.open:
+        return wrong_place(task, row)
+    return denied(
+        f"{who} may not {row.move} task {short(task.task_id)}: that is for its {allowed}.",
+        f"See whose turn it is: tally show {short(task.task_id)}",
+    )
+
+
+def wrong_place(task: Task, row: Transition) -> Refused:
+    """The state does not allow the move."""
+    state = task.place.replace("_", " ")
+    if not task.open:
+        remedy = "Ask for new work instead, with --retry-of or --parent if it belongs to this."
+    else:
+        remedy = f"See whose turn it is: tally show {short(task.task_id)}"
+    return conflict(f"Task {short(task.task_id)} does not allow to {row.move}: it is {state}.", remedy)
+
+
+def check_fence(task: Task, command: cmd.HolderCommand, ctx: Context) -> None:
+    """A write of a holder carries its fence; only the standing session of the CLI need not type it."""
+    if ctx.actor.kind is ActorKind.HOST or ctx.actor.door == "command":
+        return
+    if command.fence is None:
+        if ctx.actor.door != "cli" and ctx.actor.kind is ActorKind.AGENT:
+            raise invalid("The fence of the take is missing.", "Send the fence that `take` answered with.")
+        return
+    if command.fence == task.fence or (task.fence_before and command.fence == task.fence_before):
+        return
+    raise conflict(
+        f"Stale: fence {command.fence} of task {short(task.task_id)} is no longer valid.",
+        f"The task has moved on; look at it: tally show {short(task.task_id)}",
+    )
+
+
+def moved(task: Task | None, event: TaskEvent) -> str:
+    """The target of a move as the table writes it: `=` where the place stays the same."""
+    after = f"{event.state.value}/{event.reason.value}" if event.reason.value else event.state.value
+    return "=" if task is not None and after == task.place else after
+
+
+def allowed_target(command: cmd.TaskCommand, task: Task | None, event: TaskEvent) -> bool:
+    """Whether the event leads where the table says this command may lead."""
+    row = BY_COMMAND[type(command)]
+    after = f"{event.state.value}/{event.reason.value}" if event.reason.value else event.state.value
+    return after in row.targets or moved(task, event) in row.targets

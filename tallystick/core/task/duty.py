@@ -1,0 +1,79 @@
+"""What the host has to do for a task next, and when: the one place that timers and follow-ups come from.
+
+The due time stands in the task's row, so nothing due is forgotten after a crash and nothing happens before its commit.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from tallystick.core.limits import Limits
+from tallystick.core.model import Reason as R
+from tallystick.core.model import TaskState as S
+from tallystick.core.state import Work
+
+
+class DutyKind(StrEnum):
+    """What is to be done."""
+
+    CASCADE = "cascade"
+    CONFIRM_CANCEL = "confirm_cancel"
+    CHECK = "check"
+    COMPENSATE = "compensate"
+    FREEZE = "freeze"
+    LAPSE = "lapse"
+    DOUBT = "doubt"
+    EXPIRE = "expire"
+    PERMISSION = "permission"
+
+
+class Duty(NamedTuple):
+    """One thing to be done at a time (UTC seconds)."""
+
+    at: float
+    kind: DutyKind
+
+
+def next_duty(work: Work, limits: Limits) -> Duty | None:
+    """The earliest duty of a task, or None."""
+    return min(_duties(work, limits), default=None)
+
+
+def _duties(work: Work, limits: Limits) -> list[Duty]:
+    task = work.task
+    found: list[Duty] = []
+    if task.cascade:
+        found.append(Duty(task.updated_at, DutyKind.CASCADE))
+    if not task.open:
+        return found
+    if task.cancel_requested_at and _for_host_to_end(work):
+        found.append(Duty(task.cancel_requested_at, DutyKind.CONFIRM_CANCEL))
+    if task.reason is R.CHECKING:
+        found.append(Duty(task.updated_at, DutyKind.CHECK))
+    if task.reason is R.COMPENSATING:
+        found.append(Duty(task.updated_at, DutyKind.COMPENSATE))
+    if task.rounds >= limits.rounds and task.reason not in (R.FROZEN, R.UNVERIFIED, R.COMPENSATING):
+        found.append(Duty(task.updated_at, DutyKind.FREEZE))
+    found += _timers(work, limits)
+    return found
+
+
+def _timers(work: Work, limits: Limits) -> list[Duty]:
+    task = work.task
+    found: list[Duty] = []
+    if task.lease_until and (task.state is S.WORKING or work.in_flight):
+        found.append(Duty(task.lease_until, DutyKind.DOUBT if work.in_flight else DutyKind.LAPSE))
+    if task.deadline_at and not task.handed_in_at and task.reason not in (R.CHECKING, R.COMPENSATING, R.UNVERIFIED):
+        found.append(Duty(task.deadline_at, DutyKind.EXPIRE))
+    found += [
+        Duty(p.requested_at + limits.permission_seconds, DutyKind.PERMISSION)
+        for p in task.permissions
+        if not p.decision and task.reason is R.PERMISSION
+    ]
+    return found
+
+
+def _for_host_to_end(work: Work) -> bool:
+    """Whether it is the host that ends what runs (a check or a pushed delivery), or nothing runs any more."""
+    return work.task.reason is R.CHECKING or work.in_flight or not work.task.holder

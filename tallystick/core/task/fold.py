@@ -1,0 +1,326 @@
+"""How each event changes a task. Total and without rules: what is in the log has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from tallystick.core import events as ev
+from tallystick.core.identity import ActorKind
+from tallystick.core.model import FINAL_STATES
+from tallystick.core.model import Reason as R
+from tallystick.core.model import TaskState as S
+from tallystick.core.state import Permission, Said, Task
+
+_MESSAGES: dict[type, str] = {
+    ev.TaskSubmitted: "brief",
+    ev.QuestionAsked: "question",
+    ev.QuestionAnswered: "answer",
+    ev.ResultHandedIn: "result",
+    ev.ChangesRequested: "changes",
+}
+"""Events that say something to somebody, and the kind of message."""
+
+
+def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
+    """The task after one more of its events."""
+    event = recorded.event
+    if isinstance(event, ev.TaskSubmitted):
+        return _submitted(recorded, event)
+    if task is None:
+        raise ValueError(f"{recorded.stream} begins with {type(event).__name__}")
+    change = _CHANGES.get(type(event), _nothing)
+    changes = change(task, recorded, event)
+    changes.update(_common(task, recorded, event))
+    return _withdrawn(replace(task, **changes))
+
+
+def _withdrawn(task: Task) -> Task:
+    """A permission that nobody decided is withdrawn when the task no longer waits for it."""
+    if task.state is S.AUTH_REQUIRED or all(p.decision for p in task.permissions):
+        return task
+    return replace(
+        task, permissions=tuple(p if p.decision else replace(p, decision="canceled") for p in task.permissions)
+    )
+
+
+def _common(task: Task, r: ev.Recorded, e: Any) -> dict[str, Any]:
+    closed = e.state in FINAL_STATES
+    changes: dict[str, Any] = {
+        "state": e.state,
+        "reason": e.reason,
+        "turn": e.turn,
+        "version": r.version,
+        "updated_at": r.at,
+        "closed_at": (task.closed_at or r.at) if closed else 0.0,
+    }
+    kind = _MESSAGES.get(type(e))
+    if kind:
+        changes["messages"] = (*task.messages, Said(e.message_id, kind, r.actor.id, r.at, r.version))
+        changes["rounds"] = 0 if _human(r) or kind == "result" else task.rounds + 1
+    if kind or e.turn != task.turn:
+        changes["turn_version"] = r.version
+    return changes
+
+
+def _human(r: ev.Recorded) -> bool:
+    return r.actor.kind is ActorKind.PERSON
+
+
+_ASKED = (
+    "state reason turn requester subject assignee expects done_when reviewer deadline_at digest parent retry_of depth "
+    "on_failure compensates inputs repository base_commit budget provider promise level rule wake"
+).split()
+
+
+def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
+    kept = {name: getattr(e, name) for name in _ASKED}
+    return Task(
+        task_id=r.stream,
+        workspace=r.workspace,
+        trace=r.trace,
+        title=e.text.title if e.text else "",
+        created_at=r.at,
+        updated_at=r.at,
+        version=r.version,
+        turn_version=r.version,
+        key=r.key,
+        session_wanted=e.session,
+        messages=(Said(e.message_id, "brief", r.actor.id, r.at, r.version),),
+        rounds=0 if _human(r) else 1,
+        closed_at=r.at if e.state in FINAL_STATES else 0.0,
+        **kept,
+    )
+
+
+def _nothing(_t: Task, _r: ev.Recorded, _e: Any) -> dict[str, Any]:
+    return {}
+
+
+def _claimed(t: Task, r: ev.Recorded, e: ev.TaskClaimed) -> dict[str, Any]:
+    return {
+        "holder": e.holder,
+        "session": e.session,
+        "last_holder": e.holder,
+        "last_session": e.session,
+        "fence": e.fence,
+        "fence_before": 0,
+        "claim_key": r.key,
+        "lease_until": e.lease_until,
+        "lease_seconds": max(0.0, e.lease_until - r.at),
+        "taken_at": t.taken_at or r.at,
+        "released": ("", ""),
+    }
+
+
+def _question(_t: Task, _r: ev.Recorded, _e: ev.QuestionAsked) -> dict[str, Any]:
+    return {"lease_until": 0.0}
+
+
+def _answered(_t: Task, _r: ev.Recorded, e: ev.QuestionAnswered) -> dict[str, Any]:
+    return {"lease_until": e.lease_until} if e.state is S.WORKING else _no_holder()
+
+
+def _no_holder() -> dict[str, Any]:
+    return {"holder": "", "session": "", "lease_until": 0.0, "fence_before": 0}
+
+
+def _handed_in(t: Task, r: ev.Recorded, e: ev.ResultHandedIn) -> dict[str, Any]:
+    return {
+        "holder": e.holder if e.state is S.WORKING else "",
+        "session": e.session if e.state is S.WORKING else "",
+        "last_holder": e.holder,
+        "last_session": e.session,
+        "fence": e.fence,
+        "lease_until": 0.0,
+        "handed_in_at": r.at,
+        "revision": e.revision,
+        "review_wanted": t.review_wanted or e.review_wanted,
+        "commit": e.commit,
+        "references": e.references,
+        "artifacts": (*t.artifacts, *e.artifacts),
+        "runs": (*t.runs, e.run) if e.run else t.runs,
+        "rounds": 0,
+    }
+
+
+def _checked(t: Task, _r: ev.Recorded, e: ev.CheckReported) -> dict[str, Any]:
+    after: dict[str, Any] = {"runs": (*t.runs, e.run), "rounds": 0, "failures": e.round or t.failures}
+    if e.state is S.WORKING:
+        return {**after, "lease_until": e.lease_until}
+    return {**after, **_no_holder()}
+
+
+def _ended(t: Task, _r: ev.Recorded, e: Any) -> dict[str, Any]:
+    failures = getattr(e, "round", 0) or t.failures
+    run = getattr(e, "run", None)
+    return {**_no_holder(), "failures": failures, "runs": (*t.runs, run) if run else t.runs}
+
+
+def _changes(_t: Task, _r: ev.Recorded, _e: ev.ChangesRequested) -> dict[str, Any]:
+    return _no_holder()
+
+
+def _permission(t: Task, r: ev.Recorded, e: ev.PermissionRequested) -> dict[str, Any]:
+    asked = Permission(e.permission_id, e.action, e.digest, r.at)
+    return {**_interrupted(t, S.AUTH_REQUIRED), "permissions": (*t.permissions, asked)}
+
+
+def _interrupted(t: Task, into: S) -> dict[str, Any]:
+    """Remember where it was; being interrupted twice keeps the first place."""
+    if t.state is into:
+        return {"lease_until": 0.0}
+    return {"resume_state": t.state, "resume_reason": t.reason, "lease_until": 0.0}
+
+
+def _decided(t: Task, _r: ev.Recorded, e: ev.PermissionDecided) -> dict[str, Any]:
+    rows = tuple(replace(p, decision=e.decision) if p.permission_id == e.permission_id else p for p in t.permissions)
+    return {"permissions": rows, "lease_until": e.lease_until, "rounds": 0}
+
+
+def _cancel_asked(_t: Task, r: ev.Recorded, e: ev.CancelRequested) -> dict[str, Any]:
+    return {"cancel_requested_at": r.at, "cancel_by_person": _human(r), "cascade": e.cascade}
+
+
+def _canceled(t: Task, _r: ev.Recorded, e: ev.TaskCanceled) -> dict[str, Any]:
+    return {**_no_holder(), "cascade": e.cascade or t.cascade}
+
+
+def _cascaded(_t: Task, _r: ev.Recorded, _e: ev.CascadeFinished) -> dict[str, Any]:
+    return {"cascade": ()}
+
+
+def _reassigned(t: Task, _r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any]:
+    return {
+        **_no_holder(),
+        "assignee": e.assignee,
+        "session_wanted": e.session,
+        "provider": e.provider,
+        "promise": e.promise,
+        "last_holder": "",
+        "last_session": "",
+        "attempt": t.attempt + 1,
+        "rule": e.rule,
+        "cancel_requested_at": 0.0,
+    }
+
+
+def _released(t: Task, r: ev.Recorded, e: ev.TaskReleased) -> dict[str, Any]:
+    return {**_no_holder(), "released": (r.actor.session, e.note), "attempt": t.attempt + 1}
+
+
+def _lapsed(t: Task, _r: ev.Recorded, _e: ev.LeaseLapsed) -> dict[str, Any]:
+    return {**_no_holder(), "attempt": t.attempt + 1, "last_holder": "", "last_session": ""}
+
+
+def _recovered(t: Task, _r: ev.Recorded, e: ev.LeaseRecovered) -> dict[str, Any]:
+    return {"fence": e.fence, "fence_before": t.fence_before or t.fence, "lease_until": e.lease_until}
+
+
+def _returned(_t: Task, _r: ev.Recorded, e: ev.HolderReturned) -> dict[str, Any]:
+    return {"fence": e.fence, "fence_before": 0, "lease_until": e.lease_until}
+
+
+def _doubted(_t: Task, _r: ev.Recorded, e: ev.TaskDoubted) -> dict[str, Any]:
+    return {**_no_holder(), "doubt": e.detail}
+
+
+def _settled_doubt(t: Task, _r: ev.Recorded, e: ev.DoubtSettled) -> dict[str, Any]:
+    after = {**_no_holder(), "doubt": "", "rounds": 0}
+    if e.reason is R.COMPENSATING:
+        return {**after, "failures": t.failures + 1}
+    if e.state is not S.SUBMITTED:
+        return after
+    # Whoever held it before may still wake up: its fence must not bring it back.
+    return {**after, "attempt": t.attempt + 1, "last_holder": "", "last_session": ""}
+
+
+def _restarted(t: Task, _r: ev.Recorded, e: ev.TaskRestarted) -> dict[str, Any]:
+    if e.reason is R.COMPENSATING:
+        return {"failures": t.failures + 1}
+    return {**_no_holder(), "attempt": t.attempt + 1}
+
+
+def _frozen(t: Task, _r: ev.Recorded, _e: ev.TaskFrozen) -> dict[str, Any]:
+    return _interrupted(t, S.INPUT_REQUIRED)
+
+
+def _corrected(t: Task, _r: ev.Recorded, e: ev.TaskCorrected) -> dict[str, Any]:
+    kept = {} if e.state is S.WORKING and t.holder else _no_holder()
+    canceled = {} if t.open else {"cancel_requested_at": 0.0, "cancel_by_person": False, "cascade": ()}
+    attempt = t.attempt + 1 if e.delivery_id else t.attempt
+    after = {"rounds": 0, "doubt": "", "settled": False, "lease_until": e.lease_until, "attempt": attempt}
+    return {**kept, **canceled, **after}
+
+
+def _erased(_t: Task, _r: ev.Recorded, _e: ev.TextsErased) -> dict[str, Any]:
+    return {"title": ev.ERASED.title}
+
+
+def _settled(_t: Task, _r: ev.Recorded, _e: ev.TraceSettled) -> dict[str, Any]:
+    return {"settled": True}
+
+
+def _mode(_t: Task, _r: ev.Recorded, e: ev.TaskModeChanged) -> dict[str, Any]:
+    return {"mode": e.mode}
+
+
+def _leased(_t: Task, r: ev.Recorded, e: ev.DeliveryLeased) -> dict[str, Any]:
+    return {
+        "session": e.session,
+        "fence": e.fence,
+        "lease_until": e.lease_until,
+        "lease_seconds": max(0.0, e.lease_until - r.at),
+    }
+
+
+def _begun(t: Task, r: ev.Recorded, _e: ev.DeliveryBegun) -> dict[str, Any]:
+    return {
+        "holder": t.assignee,
+        "last_holder": t.assignee,
+        "last_session": t.session,
+        "taken_at": t.taken_at or r.at,
+    }
+
+
+def _delivery_returned(_t: Task, _r: ev.Recorded, _e: ev.DeliveryReturned) -> dict[str, Any]:
+    return {"session": "", "lease_until": 0.0}
+
+
+_CHANGES: dict[type, Callable[[Task, ev.Recorded, Any], dict[str, Any]]] = {
+    ev.TaskClaimed: _claimed,
+    ev.QuestionAsked: _question,
+    ev.QuestionAnswered: _answered,
+    ev.ResultHandedIn: _handed_in,
+    ev.CheckReported: _checked,
+    ev.ResultApproved: _ended,
+    ev.ChangesRequested: _changes,
+    ev.ResultRefused: _ended,
+    ev.TaskDeclined: _ended,
+    ev.TaskFailed: _ended,
+    ev.TaskTurnedAway: _ended,
+    ev.PermissionRequested: _permission,
+    ev.PermissionDecided: _decided,
+    ev.CancelRequested: _cancel_asked,
+    ev.TaskCanceled: _canceled,
+    ev.CascadeFinished: _cascaded,
+    ev.TaskReassigned: _reassigned,
+    ev.TaskReleased: _released,
+    ev.LeaseLapsed: _lapsed,
+    ev.LeaseRecovered: _recovered,
+    ev.HolderReturned: _returned,
+    ev.TaskDoubted: _doubted,
+    ev.DoubtSettled: _settled_doubt,
+    ev.TaskExpired: _ended,
+    ev.TaskRestarted: _restarted,
+    ev.TaskFrozen: _frozen,
+    ev.TaskCorrected: _corrected,
+    ev.TextsErased: _erased,
+    ev.TraceSettled: _settled,
+    ev.TaskModeChanged: _mode,
+    ev.DeliveryLeased: _leased,
+    ev.DeliveryBegun: _begun,
+    ev.DeliveryReturned: _delivery_returned,
+}

@@ -1,0 +1,62 @@
+"""What several moves stand on: names for people, leases, whether a session can go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallystick.core import events as ev
+from tallystick.core.errors import ErrorCode, Refused, conflict, invalid
+from tallystick.core.identity import short
+from tallystick.core.state import Context, Task
+from tallystick.core.task.submit import check_body
+
+
+def name_of(task: Task) -> str:
+    """The task's id as people read it."""
+    return short(task.task_id)
+
+
+def same_place(task: Task) -> dict[str, Any]:
+    """State and reason for an event that leaves them as they are."""
+    return {"state": task.state, "reason": task.reason}
+
+
+def check_may_start(task: Task, mode: str, ctx: Context) -> None:
+    """Nothing starts after cancel was asked, after the deadline, or while a person holds it back."""
+    if task.cancel_requested_at:
+        raise conflict(f"Cancel was asked of task {name_of(task)}.", "Leave it; it ends by itself.")
+    if task.deadline_at and not task.handed_in_at and ctx.now >= task.deadline_at:
+        raise Refused(
+            ErrorCode.EXPIRED, f"The deadline of task {name_of(task)} has passed.", "Leave it; its requester is told."
+        )
+    mode = "paused" if task.mode == "paused" else mode
+    if mode != "running":
+        raise conflict(
+            f"Task {name_of(task)} cannot be taken now: a person has set this to {mode}.",
+            "Wait until a person says `tally resume`.",
+        )
+
+
+def session_alive(task: Task, ctx: Context) -> bool:
+    """Whether the session that held it can go on with it."""
+    if not task.holder:
+        return False
+    if task.holder in ctx.directory.persons:
+        return True
+    session = ctx.directory.sessions.get(task.session)
+    agent = ctx.directory.agents.get(task.holder)
+    return session is not None and not session.ended and agent is not None and not agent.deleted
+
+
+def pull_lease(task: Task, ctx: Context) -> float:
+    """When a full lease of the present holder would end; 0 for a person or nobody."""
+    if not task.holder or task.holder in ctx.directory.persons:
+        return 0.0
+    return ctx.now + (task.lease_seconds or ctx.limits.pull_lease_seconds)
+
+
+def check_said(text: ev.Text, ctx: Context) -> None:
+    """Words are there, and not too many."""
+    check_body(text, ctx)
+    if not text.body.strip():
+        raise invalid("The text is empty.", "Say it in words.")

@@ -1,0 +1,245 @@
+"""Asking for work and giving it to somebody else: who may be asked, for what, within which limits."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tallystick.core import commands as cmd
+from tallystick.core import events as ev
+from tallystick.core.directory import Agent
+from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid, not_found
+from tallystick.core.identity import ActorKind, Prefix, id_milliseconds, is_id, short
+from tallystick.core.model import Expects, Promise
+from tallystick.core.model import Reason as R
+from tallystick.core.model import TaskState as S
+from tallystick.core.route import promise_to
+from tallystick.core.state import Context, Task, Unchanged
+from tallystick.core.task.turn import can_take_turn
+
+
+def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
+    """A new task, the first one made with this key, or a refusal."""
+    if ctx.duplicate is not None:
+        return _again(c, ctx.duplicate)
+    _check_asker(c.workspace, ctx)
+    _check_words(c, ctx)
+    _check_modes(c.workspace, ctx)
+    parent = _check_parent(c, ctx)
+    requester = c.requester if c.requester and ctx.actor.kind is ActorKind.HOST else ctx.actor.id
+    agent = check_assignee(c.assignee, c.workspace, ctx)
+    check_session(c.session, c.assignee, ctx)
+    check_cycle(c.assignee, ctx)
+    _check_reviewer(c.reviewer, c.assignee, ctx)
+    state, reason, rule = admission(agent, c.assignee, requester, ctx)
+    return ev.TaskSubmitted(
+        state=state,
+        reason=reason,
+        text=c.text,
+        delivery_id=c.delivery_id,
+        message_id=c.message_id,
+        requester=requester,
+        subject=ctx.directory.owner_of(requester),
+        assignee=c.assignee,
+        session=c.session,
+        expects=c.expects,
+        done_when=c.done_when,
+        reviewer=c.reviewer,
+        deadline_at=c.deadline_at,
+        digest=c.digest,
+        parent=parent.task_id if parent else "",
+        retry_of=c.retry_of,
+        depth=parent.depth + 1 if parent else 0,
+        on_failure=c.on_failure,
+        inputs=c.inputs,
+        repository=c.repository,
+        base_commit=c.base_commit,
+        budget=c.budget,
+        provider=agent.provider if agent else "none",
+        promise=promise(agent, c.assignee, ctx).value,
+        level=c.level,
+        rule=rule,
+        wake=c.wake,
+        compensates=c.compensates,
+    )
+
+
+def promise(agent: Agent | None, assignee: str, ctx: Context) -> Promise:
+    """What can be promised for this recipient now."""
+    if agent is None:
+        return Promise.OFFLINE if assignee.startswith("cap:") else Promise.MAILBOX
+    return promise_to(agent, ctx.directory, live=agent.agent_id in ctx.live)
+
+
+def _again(c: cmd.SubmitTask, first: Task) -> Unchanged:
+    if first.digest == c.digest:
+        return Unchanged(first.task_id, duplicate=True)
+    raise conflict(
+        f"The key {c.key!r} was used by you for another request ({short(first.task_id)}).",
+        "Use the same request with the same key, or another key for another request.",
+    )
+
+
+def _check_asker(workspace: str, ctx: Context) -> None:
+    """An agent asks only while it is here, and where it is a member: elsewhere is for it as good as absent."""
+    if ctx.actor.kind is not ActorKind.AGENT:
+        return
+    agent = ctx.directory.agents.get(ctx.actor.id)
+    if agent is None or agent.deleted:
+        raise denied("This agent has left and can ask for nothing.", "A person may join another one: tally join NAME")
+    if workspace not in agent.workspaces:
+        raise not_found("There is no such workspace.", "List them with `tally workspace`.")
+
+
+def _check_words(c: cmd.SubmitTask, ctx: Context) -> None:
+    limits = ctx.limits
+    if not c.text.title.strip():
+        raise invalid("The title is empty.", "Say in a few words what is asked.")
+    if len(c.text.title) > limits.title_characters:
+        raise invalid(
+            f"The title has {len(c.text.title)} characters; the limit is {limits.title_characters}.",
+            "Shorten it and put the rest into --body.",
+        )
+    size = len(msgspec.json.encode(c.text.brief))
+    if size > limits.brief_bytes:
+        raise invalid(
+            f"The brief has {size} bytes; the limit is {limits.brief_bytes}.",
+            "Hand over larger content as a reference: --input PATH.",
+        )
+    check_body(c.text, ctx)
+    if not is_id(c.message_id, Prefix.MESSAGE):
+        raise invalid("The message id is not valid.", "Send `msg_` and a ULID.")
+    if abs(ctx.now - id_milliseconds(c.message_id) / 1000) > limits.key_retention_seconds:
+        raise Refused(
+            ErrorCode.EXPIRED,
+            "The message id is older (or newer) than keys are kept, so a repeat could not be recognised.",
+            "Send it with a new id if it is meant as a new request.",
+        )
+    if c.deadline_at and c.deadline_at <= ctx.now:
+        raise Refused(ErrorCode.EXPIRED, "The deadline has already passed.", "Give a later one with --deadline.")
+    if c.expects is Expects.CHANGE and not c.repository:
+        raise invalid(
+            "A change was asked for, and this workspace is not a git repository.",
+            "Ask from inside a repository, or use --expect answer.",
+        )
+    if c.done_when is not None and not c.repository:
+        raise invalid("A check needs a git repository to run in.", "Ask from inside a repository.")
+
+
+def check_body(text: ev.Text, ctx: Context) -> None:
+    """The limit of one message."""
+    size = len(text.body.encode("utf-8", "surrogatepass"))
+    if size > ctx.limits.message_bytes:
+        raise invalid(
+            f"The message has {size} bytes; the limit is {ctx.limits.message_bytes}.",
+            "Put the content into a file and hand it over as a reference: --input PATH.",
+        )
+
+
+def _check_modes(workspace: str, ctx: Context) -> None:
+    place = ctx.directory.workspaces.get(workspace)
+    if place is None:
+        raise not_found("There is no such workspace.", "List them with `tally workspace`.")
+    for mode, what in ((ctx.directory.mode, "The host"), (place.mode, f"Workspace {place.name}")):
+        if mode in ("stopped", "draining") and ctx.actor.kind is not ActorKind.HOST:
+            raise Refused(
+                ErrorCode.UNAVAILABLE,
+                f"{what} is {mode} by a person and takes no new work.",
+                "A person lets it go on with `tally resume`.",
+            )
+
+
+def _check_parent(c: cmd.SubmitTask, ctx: Context) -> Task | None:
+    if c.parent is None and len(ctx.held) > 1:
+        names = ", ".join(short(t) for t in ctx.held[:5])
+        raise invalid(
+            f"This session holds several tasks: {names}.", "Say which one this belongs to: --parent ID or none."
+        )
+    parent = ctx.parent
+    if parent is None:
+        return None
+    if not parent.open:
+        raise conflict(f"The parent {short(parent.task_id)} is {parent.place}.", "Use --parent none for new work.")
+    if parent.depth + 1 > ctx.limits.depth:
+        raise denied(
+            f"Tasks may delegate {ctx.limits.depth} deep, and {short(parent.task_id)} is at that depth.",
+            "Do it yourself, or hand it back with `tally question`.",
+        )
+    if ctx.siblings >= ctx.limits.open_children and not c.compensates:
+        raise denied(
+            f"Task {short(parent.task_id)} already has {ctx.siblings} open children; the limit is "
+            f"{ctx.limits.open_children}.",
+            "Wait for one of them to end.",
+        )
+    return parent
+
+
+def check_session(session: str, assignee: str, ctx: Context) -> None:
+    """`@reviewer/ses_…` is that very session or nothing: it must be the assignee's and must not have ended."""
+    known = ctx.directory.sessions.get(session)
+    if not session or (known is not None and known.agent == assignee and not known.ended):
+        return
+    raise not_found(
+        f"{ctx.directory.alias_of(assignee)} has no session {short(session)} that could take it.",
+        "Leave the session out, so that any of its sessions may take it.",
+    )
+
+
+def check_cycle(assignee: str, ctx: Context) -> None:
+    """A → B → A is refused: whoever waits for a piece of work cannot be given a part of it."""
+    if not assignee or ctx.actor.kind is ActorKind.HOST:
+        return
+    for task in ctx.ancestors:
+        if assignee in (task.requester, task.assignee):
+            raise conflict(
+                f"{ctx.directory.alias_of(assignee)} already waits for this: it is part of {short(task.task_id)}.",
+                f"Ask it there instead: tally question {short(ctx.ancestors[0].task_id)} TEXT",
+            )
+
+
+def check_assignee(assignee: str, workspace: str, ctx: Context) -> Agent | None:
+    """The agent behind an assignee (None for a person, a capability or nobody yet), or a refusal."""
+    if not assignee or assignee in ctx.directory.persons:
+        return None
+    if assignee.startswith("cap:"):
+        raise Refused(
+            ErrorCode.NO_ROUTE,
+            f"Nobody here offers {assignee[4:]!r}.",
+            "See who offers what with `tally agents`, or join one with --capability.",
+        )
+    agent = ctx.directory.agents.get(assignee)
+    if agent is None or agent.deleted or workspace not in agent.workspaces:
+        raise not_found("There is no such agent here.", "List them with `tally agents`, or name --workspace.")
+    place = ctx.directory.workspaces[workspace]
+    if agent.provider not in ("", "none") and agent.provider not in place.providers:
+        raise denied(
+            f"@{agent.alias} sends its inputs to {agent.provider}, and nobody allowed that for workspace {place.name}.",
+            f"A person may allow it: tally workspace allow {agent.provider}",
+        )
+    return agent
+
+
+def _check_reviewer(reviewer: str, assignee: str, ctx: Context) -> None:
+    if not reviewer:
+        return
+    if reviewer == assignee:
+        raise invalid("The assignee cannot review its own work.", "Name another reviewer with --review-by.")
+    if not can_take_turn(reviewer, ctx.directory):
+        raise invalid(
+            f"{ctx.directory.alias_of(reviewer)} cannot review: it is a command or has left.",
+            "Name a person or an agent that reads its inbox.",
+        )
+
+
+def admission(agent: Agent | None, assignee: str, requester: str, ctx: Context) -> tuple[S, R, str]:
+    """Where a new assignment begins by the recipient's inbound policy, and the rule that said so."""
+    if not assignee:
+        return S.SUBMITTED, R.UNASSIGNED, "unassigned"
+    if agent is None:
+        return S.SUBMITTED, R.NEW, "member"
+    if requester == agent.owner or requester not in ctx.directory.agents or requester == agent.agent_id:
+        return S.SUBMITTED, R.NEW, "owner"
+    if agent.inbound == "hold":
+        return S.AUTH_REQUIRED, R.INBOUND, "inbound:hold"
+    if agent.inbound == "refuse":
+        return S.REJECTED, R.BY_POLICY, "inbound:refuse"
+    return S.SUBMITTED, R.NEW, "inbound:accept"
