@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from tallystick.core.directory import Agent
+from tallystick.core.events import Text
 from tallystick.core.identity import Prefix
-from tallystick.core.model import GitReference, Output
+from tallystick.core.model import Artifact, CheckRun, GitReference, Output
+from tallystick.core.state import Work
 
 
 class Clock(Protocol):
@@ -100,6 +104,10 @@ class Runner(Protocol):
         """Run to the end. Cancelling the awaiting task does NOT end the job: use `end`."""
         ...
 
+    async def started(self, job_id: str) -> int:
+        """Wait until the command of a job runs; its process id, 0 where it never did."""
+        ...
+
     async def adopt(self, job_id: str) -> JobResult:
         """Wait for a job that an earlier host started, and collect its result."""
         ...
@@ -114,6 +122,10 @@ class Runner(Protocol):
 
     def forget(self, job_id: str) -> None:
         """Remove what was kept of a collected job."""
+        ...
+
+    def explain(self) -> str:
+        """The level in words: what works here, or why there is none."""
         ...
 
     def level(self) -> str:
@@ -134,7 +146,15 @@ class Repository(msgspec.Struct, frozen=True):
     main_root: str
     """Top level of the main work tree (the same as `root` unless that is a linked one)."""
     evidence: str
-    """Digest over root commits and object format: tells forks from strangers, is no identity."""
+    """Digest over root commits and object format: tells forks from strangers, is no identity. "" if it cannot be told
+    (no commits yet, shallow)."""
+
+
+class Located(msgspec.Struct, frozen=True):
+    """Where a work tree is, found by paths alone: no git was asked, nothing in it is trusted yet. Paths resolved."""
+
+    root: str
+    common_directory: str
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -154,6 +174,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     commit: str
     base: str
     files: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    """What is there and cannot be part of it: pipes, devices, nested repositories, unreadable or very large files."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -170,14 +192,17 @@ class Git(Protocol):
     """Every git call of the host, hardened, in one place. `repository` is the host's id (`rep_…`) for its own bare
     mirror; `root` is a path of the user's work tree. Nothing is ever written to the user's `.git`."""
 
+    async def locate(self, directory: Path) -> Located | None:
+        """The work tree that a directory is in, at the cost of a few file look-ups."""
+        ...
+
     async def find(self, directory: Path) -> Repository | None:
         """The repository a directory is in, or None."""
         ...
 
     async def fetch(self, repository: str, root: Path, revision: str) -> str:
-        """Bring the commit that `revision` names in `root` into the mirror; its full id.
-
-        Refused if it does not resolve."""
+        """Bring the commit that `revision` names in `root` into the mirror; its full id. Refused if it cannot be
+        resolved."""
         ...
 
     async def refer(self, repository: str, commit: str, path: str, lines: tuple[int, int] | None) -> GitReference:
@@ -223,6 +248,77 @@ class Git(Protocol):
         """The commits reachable from `commit` and not from `base`, oldest first."""
         ...
 
+    async def trailers(self, repository: str, commits: Iterable[str]) -> dict[str, str]:
+        """The task id that each commit claims in a `Tally-Task:` trailer of its message; others are left out."""
+        ...
+
     async def version(self) -> str:
         """The version of git."""
+        ...
+
+
+# --- bodies and effects -----------------------------------------------------------------------------------------
+
+
+class Blobs(Protocol):
+    """Content-addressed bytes: outputs of checks, artifacts, large bodies."""
+
+    def put(self, data: bytes) -> str:
+        """Keep the bytes durably; their sha256."""
+        ...
+
+    def get(self, sha256: str) -> bytes:
+        """The bytes, verified on read. Raises `Refused` where they are absent, erased or damaged."""
+        ...
+
+    def has(self, sha256: str) -> bool:
+        """Whether they are here."""
+        ...
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """What a transport is given to hand over: everything the recipient may see."""
+
+    delivery_id: str
+    task_id: str
+    intent_id: str
+    """Passed outward as idempotency key."""
+    session: str
+    fence: int
+    agent: Agent
+    work: Work
+    text: Text
+    """The words of the assignment."""
+    note: str = ""
+    """Changes that were asked for, or an answer, when this is not the first time."""
+    adopted: bool = False
+    """An earlier host dispatched it; take it back rather than begin again."""
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """How a push ended."""
+
+    outcome: str
+    """`submitted`, `failed`, `returned` (it never began), `unverified` (begun, and lost sight of), `ended` (by us)."""
+    detail: str = ""
+    text: str = ""
+    commit: str = ""
+    run: CheckRun | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+class Transport(Protocol):
+    """An outward door for one kind of connection."""
+
+    async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:
+        """Hand it over and stay until it ended. `began(witness, evidence)` is called once the recipient has it."""
+        ...
+
+    async def end(self, delivery_id: str) -> bool:
+        """End it. True when nothing of it runs any more."""
+        ...
+
+    def found(self) -> list[str]:
+        """Deliveries dispatched by an earlier host that still run or ended uncollected."""
         ...

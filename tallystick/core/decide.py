@@ -75,9 +75,3 @@ def _pretend(before: Task | None, command: Any, ctx: Context, event: ev.TaskEven
         event=event,  # type: ignore[arg-type]
     )
     return task.evolve(before, record)
-
-
-def evolve(work: Work | None, recorded: ev.Recorded) -> Work:
-    """The work after one more event of its stream."""
-    after = task.evolve(work.task if work else None, recorded)
-    return Work(after, delivery.evolve(work.deliveries if work else (), recorded, after))

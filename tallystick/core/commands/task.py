@@ -234,7 +234,9 @@ class SettleDoubt(TaskCommand, frozen=True, kw_only=True):
 
 
 class ExpireTask(TaskCommand, frozen=True, kw_only=True):
-    """The deadline has passed."""
+    """The deadline has passed. `ended`: the host saw that nothing of what it had started runs any more."""
+
+    ended: bool = False
 
 
 class RestartTask(TaskCommand, frozen=True, kw_only=True):
@@ -262,6 +264,10 @@ class SettleTrace(TaskCommand, frozen=True, kw_only=True):
     """Declare the trace of this root task finished; refused while a part is open."""
 
     open_parts: tuple[str, ...] = ()
+
+
+class EraseTexts(TaskCommand, frozen=True, kw_only=True):
+    """Erase the words of a task for good; the events stay."""
 
 
 class MoveTurn(TaskCommand, frozen=True, kw_only=True):
@@ -346,6 +352,7 @@ TaskCommands = (
     | FreezeTask
     | CorrectTask
     | SettleTrace
+    | EraseTexts
     | MoveTurn
     | SetTaskMode
     | RecordDelivery

@@ -72,6 +72,7 @@ from tallystick.core.events.task import (
     TaskRestarted,
     TaskSubmitted,
     TaskTurnedAway,
+    TextsErased,
     TraceSettled,
     TurnMoved,
 )
@@ -185,6 +186,7 @@ __all__ = [
     "TaskSubmitted",
     "TaskTurnedAway",
     "Text",
+    "TextsErased",
     "TraceSettled",
     "TurnMoved",
     "WorkspaceModeChanged",

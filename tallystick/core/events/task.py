@@ -270,6 +270,10 @@ class TraceSettled(TaskEvent, frozen=True, kw_only=True):
     """Every part of the trace is final and was declared settled."""
 
 
+class TextsErased(TaskEvent, frozen=True, kw_only=True):
+    """A person had the words of this task erased; the tombstone of what was said."""
+
+
 class TurnMoved(TaskEvent, frozen=True, kw_only=True):
     """The party whose turn it was cannot take it any more."""
 
@@ -356,6 +360,7 @@ TaskEvents = (
     | TaskFrozen
     | TaskCorrected
     | TraceSettled
+    | TextsErased
     | TurnMoved
     | TaskModeChanged
     | DeliveryRecorded

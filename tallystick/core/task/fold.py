@@ -255,6 +255,10 @@ def _corrected(t: Task, _r: ev.Recorded, e: ev.TaskCorrected) -> dict[str, Any]:
     return {**kept, **canceled, **after}
 
 
+def _erased(_t: Task, _r: ev.Recorded, _e: ev.TextsErased) -> dict[str, Any]:
+    return {"title": ev.ERASED.title}
+
+
 def _settled(_t: Task, _r: ev.Recorded, _e: ev.TraceSettled) -> dict[str, Any]:
     return {"settled": True}
 
@@ -313,6 +317,7 @@ _CHANGES: dict[type, Callable[[Task, ev.Recorded, Any], dict[str, Any]]] = {
     ev.TaskRestarted: _restarted,
     ev.TaskFrozen: _frozen,
     ev.TaskCorrected: _corrected,
+    ev.TextsErased: _erased,
     ev.TraceSettled: _settled,
     ev.TaskModeChanged: _mode,
     ev.DeliveryLeased: _leased,

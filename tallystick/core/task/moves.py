@@ -21,6 +21,7 @@ from tallystick.core.task.ground import check_may_start, check_said, name_of, pu
 from tallystick.core.task.results import check_children, would_fail
 from tallystick.core.task.submit import admission, check_assignee, check_body, check_cycle, check_session, promise
 from tallystick.core.task.table import REASONS
+from tallystick.core.task.turn import turn_of
 
 # --- take, progress, questions ----------------------------------------------------------------------------------
 
@@ -296,11 +297,11 @@ def _settle_doubt(work: Work, c: cmd.SettleDoubt, ctx: Context) -> ev.DoubtSettl
     return ev.DoubtSettled(state=state, reason=reason, outcome=c.outcome, delivery_id=c.delivery_id, text=c.text)
 
 
-def _expire(work: Work, _c: cmd.ExpireTask, ctx: Context) -> ev.TaskExpired:
+def _expire(work: Work, c: cmd.ExpireTask, ctx: Context) -> ev.TaskExpired:
     task = work.task
     if not task.deadline_at or ctx.now < task.deadline_at or task.handed_in_at:
         raise conflict(f"The deadline of task {name_of(task)} does not end it now.", "Nothing is to be done.")
-    if work.in_flight:
+    if work.in_flight and not c.ended:
         return ev.TaskExpired(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED)
     return ev.TaskExpired(state=S.FAILED, reason=R.EXPIRED)
 
@@ -351,6 +352,14 @@ def _settle_again(task: Task, _c: cmd.SettleTrace, _ctx: Context) -> Unchanged |
     return Unchanged(task.task_id) if task.settled else None
 
 
+def _erase(work: Work, _c: cmd.EraseTexts, _ctx: Context) -> ev.TextsErased:
+    return ev.TextsErased(**same_place(work.task))
+
+
+def _same_turn(task: Task, _c: cmd.MoveTurn, ctx: Context) -> Unchanged | None:
+    return Unchanged(task.task_id) if not task.open or turn_of(task, ctx.directory) == task.turn else None
+
+
 def _move_turn(work: Work, _c: cmd.MoveTurn, _ctx: Context) -> ev.TurnMoved:
     return ev.TurnMoved(**same_place(work.task))
 
@@ -391,6 +400,7 @@ MOVES: dict[type, Callable[[Work, Any, Context], ev.TaskEvent]] = {
     cmd.FreezeTask: _freeze,
     cmd.CorrectTask: _correct,
     cmd.SettleTrace: _settle,
+    cmd.EraseTexts: _erase,
     cmd.MoveTurn: _move_turn,
     cmd.SetTaskMode: _mode,
 }
@@ -399,6 +409,7 @@ REPLAYS: dict[type, Callable[[Task, Any, Context], Unchanged | None]] = {
     cmd.ClaimTask: _claim_again,
     cmd.CancelTask: _cancel_again,
     cmd.FinishCascade: _cascade_again,
+    cmd.MoveTurn: _same_turn,
     cmd.ReleaseTask: _release_again,
     cmd.SettleTrace: _settle_again,
 }

@@ -1,0 +1,65 @@
+"""Time as the host uses it: deadlines on a high-water clock, leases on boot time."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from pathlib import Path
+
+from tallystick.app.ports import Clock
+from tallystick.core.identity import Prefix, make_id
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def now(self) -> float:
+        """UTC seconds since 1970 by the wall clock."""
+        return time.time()
+
+    def boot(self) -> float:
+        """Seconds since boot, sleep included where the system can tell."""
+        clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+        return time.clock_gettime(clock)
+
+    def boot_id(self) -> str:
+        """Names this boot of the machine; empty where the system does not tell."""
+        try:
+            return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        except OSError:
+            return ""
+
+
+class HighWater:
+    """UTC that never steps back: the wall clock, or boot time counted on from the highest value seen."""
+
+    def __init__(self, clock: Clock, last_event_at: float) -> None:
+        self.clock = clock
+        self._highest = last_event_at
+        self._boot = clock.boot()
+
+    def now(self) -> float:
+        """UTC seconds, to the millisecond."""
+        boot = self.clock.boot()
+        self._highest = max(self.clock.now(), self._highest + max(0.0, boot - self._boot))
+        self._boot = boot
+        return round(self._highest, 3)
+
+    def not_before(self, at: float) -> None:
+        """Time goes on from there if it was behind."""
+        self._highest = max(self._highest, at)
+
+    def behind(self) -> float:
+        """By how many seconds the wall clock is behind."""
+        return self.now() - self.clock.now()
+
+
+class RandomIds:
+    """New ids from the high-water clock and the system's chance."""
+
+    def __init__(self, clock: HighWater) -> None:
+        self._clock = clock
+
+    def __call__(self, prefix: Prefix) -> str:
+        """A new id that sorts by its time."""
+        return make_id(prefix, int(self._clock.now() * 1000), secrets.token_bytes(10))

@@ -1,0 +1,268 @@
+"""The only effect path: due rows, a lease written ahead, the transport, a report.
+
+An outcome comes back in as an ordinary command. What was dispatched and has no outcome is never sent again by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from hashlib import sha256
+
+from tallystick.app.clock import HighWater
+from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.execute import Executor
+from tallystick.app.heads import Heads
+from tallystick.app.ports import Envelope, NewId, Receipt, Transport
+from tallystick.app.words import Words
+from tallystick.core import commands as cmd
+from tallystick.core.directory import Agent
+from tallystick.core.errors import Refused
+from tallystick.core.events import Text
+from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
+from tallystick.core.limits import Limits
+from tallystick.core.route import agent_mode
+from tallystick.core.rows import DeliveryRow, Row
+from tallystick.core.state import Delivery, Work
+from tallystick.store.interface import Store
+
+_SWEEP_SECONDS = 5.0
+
+
+class Deliverer:
+    """Pushes what is due to recipients that are pushed to. `transports` by the agent's connection."""
+
+    def __init__(
+        self,
+        store: Store,
+        heads: Heads,
+        executor: Executor,
+        words: Words,
+        clock: HighWater,
+        new_id: NewId,
+        limits: Limits,
+        transports: Mapping[str, Transport],
+        diagnostics: Diagnostics,
+    ) -> None:
+        self._store = store
+        self._heads = heads
+        self._executor = executor
+        self._words = words
+        self._clock = clock
+        self._new_id = new_id
+        self._limits = limits
+        self._transports = transports
+        self._diagnostics = diagnostics
+        self._wake = asyncio.Event()
+        self._loop: asyncio.Task[None] | None = None
+        self._pushes: dict[str, asyncio.Task[None]] = {}
+        self._stopping = False
+
+    # --- running ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Take back what an earlier host dispatched, then begin to look for what is due."""
+        for agent in self._pushed_to():
+            for row in await self._store.query("outstanding", recipient=agent.agent_id):
+                await self._recover(agent, str(row["task_id"]), str(row["delivery_id"]))
+        self._loop = asyncio.create_task(self._run(), name="deliver")
+
+    async def stop(self) -> None:
+        """Send nothing more. What runs goes on with its keeper and is taken back by the next host."""
+        self._stopping = True
+        tasks = [t for t in (self._loop, *self._pushes.values()) if t is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def committed(self, rows: tuple[Row, ...]) -> None:
+        """Rows were committed: look again if a delivery is due or a slot became free."""
+        if any(isinstance(row, DeliveryRow) for row in rows):
+            self._wake.set()
+
+    def look(self) -> None:
+        """Something else changed (an agent joined, a person said resume)."""
+        self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                await self._once()
+            except Exception as error:  # noqa: BLE001 - one broken recipient must not stop the others
+                self._diagnostics.failure("deliver", error)
+            try:
+                await asyncio.wait_for(self._wake.wait(), _SWEEP_SECONDS)
+            except TimeoutError:
+                continue
+
+    def _pushed_to(self) -> list[Agent]:
+        agents = self._heads.committed_directory.agents.values()
+        return [a for a in agents if a.connection in self._transports and not a.deleted]
+
+    async def _once(self) -> None:
+        for agent in self._pushed_to():
+            if agent_mode(agent, self._heads.directory) != "running":
+                continue
+            busy = len(await self._store.query("outstanding", recipient=agent.agent_id))
+            free = agent.concurrency - busy
+            if free <= 0:
+                continue
+            now = self._clock.now()
+            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=free):
+                await self._dispatch(agent, str(row["task_id"]), str(row["delivery_id"]))
+
+    # --- one delivery -------------------------------------------------------------------------------------------
+
+    async def _dispatch(self, agent: Agent, task_id: str, delivery_id: str) -> None:
+        work = await self._heads.work(task_id)
+        if work is None or delivery_id in self._pushes or self._held_back(work, agent):
+            return
+        session = self._new_id(Prefix.SESSION)
+        seconds = agent.seconds or self._limits.command_seconds
+        lease = cmd.LeaseDelivery(
+            task_id=task_id,
+            delivery_id=delivery_id,
+            session=session,
+            intent_id=intent_of(work, delivery_id),
+            lease_seconds=seconds + self._limits.command_lease_margin_seconds,
+        )
+        try:
+            outcome = await self._executor.execute(lease, HOST)
+        except Refused:
+            return  # lost the race, or it is no longer due
+        if outcome.work is not None:
+            self._push(agent, outcome.work, delivery_id, adopted=False)
+
+    def _held_back(self, work: Work, agent: Agent) -> bool:
+        paused = agent_mode(agent, self._heads.directory, work.task.workspace) != "running"
+        return paused or work.task.mode == "paused"
+
+    def _push(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool) -> None:
+        task = asyncio.create_task(self._carry(agent, work, delivery_id, adopted=adopted))
+        self._pushes[delivery_id] = task
+        task.add_done_callback(lambda _: self._pushes.pop(delivery_id, None))
+
+    async def _carry(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool) -> None:
+        task_id = work.task.task_id
+
+        async def began(witness: str, evidence: str) -> None:
+            begun = cmd.BeginDelivery(task_id=task_id, delivery_id=delivery_id, witness=witness, evidence=evidence)
+            try:
+                await self._executor.execute(begun, HOST)
+            except Refused:
+                return  # an earlier host recorded it already
+
+        try:
+            envelope = await self._envelope(agent, work, delivery_id, adopted=adopted)
+            receipt = await self._transports[agent.connection].send(envelope, began)
+            await self._report(agent, work, delivery_id, receipt)
+        except Refused as refusal:
+            self._diagnostics.record("report refused", task=task_id, delivery=delivery_id, detail=str(refusal))
+        except Exception as error:  # noqa: BLE001 - whatever happened to it is not known
+            self._diagnostics.failure("push", error)
+            await self._unknown(task_id, delivery_id, "The push failed in the host.")
+
+    async def _envelope(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool) -> Envelope:
+        delivery = work.delivery(delivery_id)
+        return Envelope(
+            delivery_id=delivery_id,
+            task_id=work.task.task_id,
+            intent_id=delivery.intent_id if delivery else "",
+            session=delivery.session if delivery else "",
+            fence=work.task.fence,
+            agent=agent,
+            work=work,
+            text=await self._words.first(work.task),
+            note=await self._words.newest(work.task, ("changes", "answer")),
+            adopted=adopted,
+        )
+
+    async def _report(self, agent: Agent, work: Work, delivery_id: str, receipt: Receipt) -> None:
+        task_id = work.task.task_id
+        if receipt.outcome == "ended":
+            return  # whoever ended it says what that means
+        if receipt.outcome == "unverified":
+            await self._unknown(task_id, delivery_id, receipt.detail)
+            return
+        if receipt.outcome == "returned":
+            await self._executor.execute(
+                cmd.ReturnDelivery(
+                    task_id=task_id,
+                    delivery_id=delivery_id,
+                    retry_at=self._retry_at(work.delivery(delivery_id)),
+                    detail=receipt.detail,
+                ),
+                HOST,
+            )
+            return
+        actor = Actor(
+            agent.agent_id, ActorKind.AGENT, session=work.task.session, door="command", assertion=Assertion.HOST
+        )
+        await self._executor.execute(self._result(work, receipt), actor)
+
+    def _result(self, work: Work, receipt: Receipt) -> cmd.Command:
+        task_id = work.task.task_id
+        if receipt.outcome == "failed":
+            return cmd.FailTask(task_id=task_id, text=Text(body=receipt.detail or "It failed."), run=receipt.run)
+        return cmd.HandInResult(
+            task_id=task_id,
+            message_id=self._new_id(Prefix.MESSAGE),
+            delivery_id="",
+            text=Text(body=receipt.text),
+            commit=receipt.commit,
+            artifacts=receipt.artifacts,
+            changed=receipt.changed,
+            run=receipt.run,
+        )
+
+    def _retry_at(self, delivery: Delivery | None) -> float:
+        waits = self._limits.retry_seconds
+        wait = waits[min(delivery.retries if delivery else 0, len(waits) - 1)] if waits else 0.0
+        return self._clock.now() + wait * random.uniform(0.8, 1.2)  # noqa: S311 - spreads retries, guards nothing
+
+    async def _unknown(self, task_id: str, delivery_id: str, detail: str) -> None:
+        doubt = cmd.DoubtDelivery(task_id=task_id, delivery_id=delivery_id, detail=detail)
+        try:
+            await self._executor.execute(doubt, HOST)
+        except Refused as refusal:
+            self._diagnostics.record("doubt refused", task=task_id, detail=str(refusal))
+
+    # --- after a restart, and ending ----------------------------------------------------------------------------
+
+    async def _recover(self, agent: Agent, task_id: str, delivery_id: str) -> None:
+        """Dispatched by an earlier host: take it back, or prove that it never began, or doubt it."""
+        work = await self._heads.work(task_id)
+        delivery = work.delivery(delivery_id) if work else None
+        if work is None or delivery is None or not delivery.open:
+            return
+        if delivery_id in self._transports[agent.connection].found():
+            self._push(agent, work, delivery_id, adopted=True)
+        elif delivery.fact.value in ("claimed", "admitted") and not delivery.unverified:
+            detail = "The host stopped before it was started."
+            await self._executor.execute(
+                cmd.ReturnDelivery(task_id=task_id, delivery_id=delivery_id, retry_at=self._clock.now(), detail=detail),
+                HOST,
+            )
+        else:
+            await self._unknown(task_id, delivery_id, "Its process is gone and nobody saw how it ended.")
+
+    async def end(self, work: Work) -> bool:
+        """End what the host runs for a task. True when nothing of it is left."""
+        agent = self._heads.directory.agents.get(work.task.assignee)
+        assignment = work.assignment
+        if agent is None or assignment is None or agent.connection not in self._transports:
+            return True
+        if not assignment.intent_id:
+            return True
+        return await self._transports[agent.connection].end(assignment.delivery_id)
+
+
+def intent_of(work: Work, delivery_id: str) -> str:
+    """The id of the effect of one attempt: the same for the same task, kind, arguments and attempt."""
+    delivery = work.delivery(delivery_id)
+    attempt = f"{delivery.attempt}.{delivery.retries}" if delivery else "0"
+    parts = (work.task.task_id, "dispatch", delivery_id, attempt)
+    joined = "".join(f"{len(part)}:{part}" for part in parts)
+    return "int_" + sha256(joined.encode()).hexdigest()[:26].upper()

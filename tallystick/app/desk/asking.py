@@ -1,0 +1,197 @@
+"""Asking for work, and giving it to somebody else."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from tallystick.app.counts import is_test_runner
+from tallystick.app.desk import forms
+from tallystick.app.desk.evidence import Evidence
+from tallystick.app.desk.ground import digest_of
+from tallystick.app.desk.interface import Guest
+from tallystick.app.execute import Outcome
+from tallystick.core import commands as cmd
+from tallystick.core.errors import invalid, not_found
+from tallystick.core.events import Text
+from tallystick.core.identity import ActorKind, Prefix
+from tallystick.core.mention import Known, resolve
+from tallystick.core.model import Brief, CheckKind, CheckSpec, Expects
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)\Z")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+
+class Asking(Evidence):
+    """`ask`, `reassign`."""
+
+    async def ask(self, guest: Guest, form: forms.Ask) -> forms.Receipt:
+        """Submit a task and tell what can be promised."""
+        actor = self.writer(guest)
+        party, session = self.party(guest, form.address)
+        text = Text(title=form.title.strip(), body=form.body, brief=_brief(form))
+        inputs = tuple([await self.reference(guest, typed) for typed in form.inputs])
+        for found in inputs:
+            await self.readable(found, guest.workspace)
+        repository, base = await self.base(guest)
+        spec = self._done_when(guest, form)
+        command = cmd.SubmitTask(
+            task_id=self.s.new_id(Prefix.TASK),
+            workspace=guest.workspace,
+            trace=await self._trace(guest, form),
+            delivery_id=self.s.new_id(Prefix.DELIVERY),
+            message_id=form.message_id or self.s.new_id(Prefix.MESSAGE),
+            text=text,
+            assignee=party,
+            session=session,
+            expects=_expects(form.expect, spec),
+            done_when=spec,
+            reviewer=self.party(guest, form.review_by)[0] if form.review_by else "",
+            deadline_at=self.deadline(form.deadline),
+            key=form.key,
+            digest=digest_of(party, session, text, inputs, spec, form.deadline, form.review_by, form.parent),
+            parent=await self._parent(guest, form),
+            retry_of=await self.task_id(guest, form.retry_of) if form.retry_of else "",
+            on_failure=self.party(guest, form.on_failure)[0] if form.on_failure else "",
+            inputs=inputs,
+            repository=repository if base else "",
+            base_commit=base,
+            wake=form.wake,
+            level=self._level(party),
+        )
+        await self._first_coordinator(guest)
+        outcome = await self.s.executor.execute(command, actor)
+        return self._receipt(guest, outcome, self._unresolved(guest, form))
+
+    def _receipt(self, guest: Guest, outcome: Outcome, unresolved: tuple[str, ...]) -> forms.Receipt:
+        if outcome.work is None:
+            raise ValueError("a submitted task has work")
+        task = outcome.work.task
+        self.remember(guest, task.task_id)
+        return forms.Receipt(
+            task_id=task.task_id,
+            trace=task.trace,
+            promise=task.promise,
+            provider=task.provider,
+            level=task.level,
+            duplicate=outcome.duplicate,
+            state=task.state.value,
+            reason=task.reason.value,
+            to=self.directory.alias_of(task.assignee) if task.assignee else "@coordinator",
+            workspace=self.directory.workspaces[task.workspace].name,
+            registered=guest.registered,
+            unresolved=unresolved,
+        )
+
+    async def _trace(self, guest: Guest, form: forms.Ask) -> str:
+        """The trace of the parent or of what it retries, or a new one."""
+        related = form.retry_of or (form.parent if form.parent not in ("", "none") else "")
+        if related:
+            return (await self.s.views.work(await self.task_id(guest, related))).task.trace
+        if not form.parent and guest.actor.session:
+            rows = await self.s.views.rows("held", session=guest.actor.session)
+            if len(rows) == 1:
+                return str(rows[0]["trace"])
+        return self.s.new_id(Prefix.TRACE)
+
+    async def _parent(self, guest: Guest, form: forms.Ask) -> str | None:
+        if form.parent == "none":
+            return ""
+        return await self.task_id(guest, form.parent) if form.parent else None
+
+    def deadline(self, typed: str) -> float:
+        """A duration from now or an ISO time (UTC where it names no zone), as UTC seconds; 0 for none."""
+        if not typed:
+            return 0.0
+        seconds = duration(typed)
+        if seconds is not None:
+            return self.s.clock.now() + seconds
+        try:
+            at = datetime.fromisoformat(typed)
+        except ValueError:
+            raise invalid(f"{typed!r} is no deadline.", "Use 90s, 30m, 2h, 3d, or 2030-01-31T12:00Z.") from None
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+    def _done_when(self, guest: Guest, form: forms.Ask) -> CheckSpec | None:
+        if form.done_when_argv:
+            argv = form.done_when_argv
+            return CheckSpec(
+                name=" ".join(argv)[:80],
+                argv=argv,
+                kind=CheckKind.TEST if is_test_runner(argv) else CheckKind.COMMAND,
+                search_path=guest.facts.environment.get("PATH", ""),
+                virtual_env=guest.facts.environment.get("VIRTUAL_ENV", ""),
+                seconds=int(self.s.limits.check_seconds),
+                output_bytes=self.s.limits.check_output_bytes,
+            )
+        if not form.done_when:
+            return None
+        place = self.directory.workspaces[guest.workspace]
+        found = place.check(form.done_when)
+        if found is None:
+            known = ", ".join(name for name, _ in place.checks) or "none yet"
+            raise not_found(
+                f"There is no check {form.done_when!r} here (known: {known}).",
+                f"A person registers it: tally check add {form.done_when} -- COMMAND",
+            )
+        return found
+
+    def _level(self, party: str) -> str:
+        agent = self.directory.agents.get(party)
+        if agent is None:
+            return "E0"
+        return self.s.runner.level() if agent.connection == "command" else "E1" if agent.client else "E0"
+
+    async def _first_coordinator(self, guest: Guest) -> None:
+        """The first agent that asks in a workspace coordinates it, until a person says otherwise."""
+        place = self.directory.workspaces[guest.workspace]
+        if guest.actor.kind is ActorKind.AGENT and not place.coordinator:
+            command = cmd.ChooseCoordinator(workspace_id=place.workspace_id, agent=guest.actor.id)
+            await self.s.executor.execute(command, guest.actor, workspace=place.workspace_id)
+
+    def _unresolved(self, guest: Guest, form: forms.Ask) -> tuple[str, ...]:
+        """Names in the text that lead to nobody: told to the sender, never a new mailbox."""
+        members = self.directory.members(guest.workspace)
+        known = Known(
+            aliases={a.alias: a.agent_id for a in members}
+            | {p.alias: p.person_id for p in self.directory.persons.values()},
+            displayed={a.display_name: frozenset({a.agent_id}) for a in members if a.display_name},
+        )
+        return tuple(m.name for m in resolve(f"{form.title}\n\n{form.body}", known).unresolved)
+
+    async def reassign(self, guest: Guest, task: str, address: str, text: str = "") -> forms.Moved:
+        """Give a task to another assignee."""
+        task_id = await self.task_id(guest, task)
+        party, session = self.party(guest, address)
+        command = cmd.ReassignTask(
+            task_id=task_id,
+            assignee=party,
+            session=session,
+            delivery_id=self.s.new_id(Prefix.DELIVERY),
+            text=Text(body=text) if text else None,
+        )
+        return self.moved(await self.do(guest, command))
+
+
+def duration(typed: str) -> float | None:
+    """Seconds of `90s`, `30m`, `2h`, `3d`, `1w`; None for anything else."""
+    found = _DURATION.match(typed.strip().lower())
+    return float(found.group(1)) * _UNITS[found.group(2)] if found else None
+
+
+def _brief(form: forms.Ask) -> Brief:
+    return Brief(
+        intent=form.intent,
+        known_facts=form.known_facts,
+        open_questions=form.open_questions,
+        context=form.context,
+    )
+
+
+def _expects(typed: str, spec: CheckSpec | None) -> Expects:
+    if not typed:
+        return Expects.CHANGE if spec is not None else Expects.ANSWER
+    try:
+        return Expects(typed)
+    except ValueError:
+        raise invalid(f"{typed!r} is nothing to expect.", "Use --expect change, finding or answer.") from None

@@ -1,0 +1,13 @@
+"""All verbs together."""
+
+from __future__ import annotations
+
+from tallystick.app.desk.asking import Asking
+from tallystick.app.desk.placing import Placing
+from tallystick.app.desk.reading import Reading
+from tallystick.app.desk.upkeep import Upkeep
+from tallystick.app.desk.working import Working
+
+
+class FrontDesk(Asking, Working, Reading, Placing, Upkeep):
+    """Implements `app.desk.interface.Desk`."""

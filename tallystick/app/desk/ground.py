@@ -1,0 +1,399 @@
+"""What every verb stands on: the services, who asks, what an id, a name or an address means."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tallystick.app.calls import CallerFacts
+from tallystick.app.clock import HighWater
+from tallystick.app.desk import forms
+from tallystick.app.desk.interface import Guest
+from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.execute import Executor, Outcome
+from tallystick.app.feed import Feed
+from tallystick.app.heads import Heads
+from tallystick.app.ports import Blobs, Git, Located, NewId, Runner
+from tallystick.app.presence import Presence
+from tallystick.app.verify import Verifier
+from tallystick.app.views import Views
+from tallystick.core import commands as cmd
+from tallystick.core.caller import CallerClaim, client_among, identify, person_way
+from tallystick.core.directory import Agent, Directory, Workspace
+from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid, not_found
+from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix, is_id, short
+from tallystick.core.limits import Limits
+from tallystick.core.mention import (
+    Capability,
+    Coordinator,
+    Human,
+    Me,
+    OneSession,
+    Role,
+    nearest,
+    parse_address,
+)
+from tallystick.core.route import holders
+from tallystick.store.interface import Maintenance, Store
+
+
+class Services(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the desk uses; made by `bootstrap`."""
+
+    home: Path
+    limits: Limits
+    person_verbs: str
+    store: Store
+    maintenance: Maintenance
+    heads: Heads
+    executor: Executor
+    views: Views
+    presence: Presence
+    clock: HighWater
+    feed: Feed
+    new_id: NewId
+    git: Git
+    runner: Runner
+    blobs: Blobs
+    verifier: Verifier
+    diagnostics: Diagnostics
+    engine: str
+    """The database and its version, for doctor."""
+
+
+class Ground:
+    """Base of the desk's parts."""
+
+    def __init__(self, services: Services) -> None:
+        self.s = services
+        self._last: dict[str, str] = {}
+        self._shown_revision: dict[tuple[str, str], int] = {}
+
+    @property
+    def directory(self) -> Directory:
+        """Everybody and every place, as committed."""
+        return self.s.heads.committed_directory
+
+    # --- who asks, from where -----------------------------------------------------------------------------------
+
+    async def guest(
+        self, facts: CallerFacts, *, as_name: str = "", workspace: str = "", register: bool = False
+    ) -> Guest:
+        """Who calls, from where. `register`: join and ask register the repository they are in."""
+        directory = await _resolved(facts.directory)
+        place, registered = await self._workspace(facts, directory, workspace, register=register)
+        claim = self._claim(facts, as_name, place)
+        verdict = identify(claim)
+        actor = await self._actor(verdict.kind, verdict.name, place, facts)
+        way = person_way(claim)
+        self._refuse_foreign(actor, place, workspace)
+        if actor.session and self.s.presence.heard(actor.session):
+            await self._note_live(actor.session)
+        return Guest(
+            actor=actor,
+            subject=self.directory.owner_of(actor.id),
+            workspace=place.workspace_id,
+            directory=directory,
+            because=verdict.because,
+            read_only=verdict.read_only,
+            facts=facts,
+            person_way=way[1:] if way.startswith("!") else "",
+            registered=registered,
+        )
+
+    def _claim(self, facts: CallerFacts, as_name: str, place: Workspace) -> CallerClaim:
+        client = client_among(facts.ancestors)
+        bound = next((a for a in self.directory.members(place.workspace_id) if client and a.client == client), None)
+        return CallerClaim(
+            as_name=as_name.removeprefix("@"),
+            listener=facts.listener,
+            session=facts.environment.get("TALLY_SESSION", ""),
+            agent=facts.environment.get("TALLY_AGENT", "").removeprefix("@"),
+            client=client,
+            bound_agent=bound.alias if bound else "",
+            terminal=facts.terminal.stdin or facts.terminal.stdout,
+            setting=self.s.person_verbs,
+        )
+
+    async def _actor(self, kind: str, name: str, place: Workspace, facts: CallerFacts) -> Actor:
+        if kind in ("listener", "session"):
+            return self._of_session(name, kind, facts)
+        if kind == "agent":
+            return await self._named_actor(name, place, facts)
+        owner = self._person_of(facts.uid)
+        terminal = facts.terminal.stdin and kind == "person"
+        assertion = Assertion.TERMINAL if terminal else Assertion.ASSERTED
+        return Actor(owner, ActorKind.PERSON, door=facts.door, assertion=assertion, uid=facts.uid)
+
+    def _person_of(self, uid: int) -> str:
+        found = next((p.person_id for p in self.directory.persons.values() if p.uid == uid), "")
+        return found or self.directory.owner
+
+    def _of_session(self, session_id: str, kind: str, facts: CallerFacts) -> Actor:
+        session = self.directory.sessions.get(session_id)
+        if session is None or session.ended:
+            raise Refused(
+                ErrorCode.UNAUTHENTICATED,
+                "This session is not known here or has ended.",
+                "Start a new session; what it held becomes due again by itself.",
+            )
+        assertion = Assertion.LISTENER if kind == "listener" else Assertion.ASSERTED
+        return Actor(session.agent, ActorKind.AGENT, session_id, facts.door, assertion, facts.uid)
+
+    async def _named_actor(self, name: str, place: Workspace, facts: CallerFacts) -> Actor:
+        party = self.directory.named(name)
+        if party is not None and party in self.directory.persons:
+            return Actor(party, ActorKind.PERSON, door=facts.door, uid=facts.uid)
+        agent = self.directory.agents.get(party or "")
+        if agent is None or place.workspace_id not in agent.workspaces:
+            raise self.unknown_name(name, place.workspace_id)
+        session = await self._standing_session(agent, place, facts.door)
+        return Actor(agent.agent_id, ActorKind.AGENT, session, facts.door, Assertion.ASSERTED, facts.uid)
+
+    async def _standing_session(self, agent: Agent, place: Workspace, door: str) -> str:
+        """The one session of an agent in a workspace for those who come by command line, so that they type no fence."""
+        for session in self.directory.sessions.values():
+            here = session.agent == agent.agent_id and session.workspace == place.workspace_id
+            if here and session.door == "cli" and not session.ended:
+                return session.session_id
+        session_id = self.s.new_id(Prefix.SESSION)
+        opened = cmd.OpenSession(session_id=session_id, agent=agent.agent_id, workspace=place.workspace_id, door="cli")
+        actor = Actor(agent.agent_id, ActorKind.AGENT, session_id, door)
+        await self.s.executor.execute(opened, actor, workspace=place.workspace_id)
+        return session_id
+
+    async def _note_live(self, session: str) -> None:
+        state = self.directory.sessions.get(session)
+        if state is not None and state.presence != "live":
+            await self.s.executor.execute(cmd.NotePresence(session_id=session, presence="live"), HOST)
+
+    def _refuse_foreign(self, actor: Actor, place: Workspace, named: str) -> None:
+        agent = self.directory.agents.get(actor.id)
+        if agent is not None and place.workspace_id not in agent.workspaces:
+            raise self._no_workspace(named or place.name)
+
+    # --- workspaces ---------------------------------------------------------------------------------------------
+
+    async def _workspace(
+        self, facts: CallerFacts, directory: str, named: str, *, register: bool
+    ) -> tuple[Workspace, str]:
+        """By --workspace, the session, the repository, the longest registered prefix, or `default`."""
+        if named:
+            return self.workspace_named(named, directory), ""
+        session = self.directory.sessions.get(facts.listener or facts.environment.get("TALLY_SESSION", ""))
+        if session is not None and session.workspace in self.directory.workspaces:
+            return self.directory.workspaces[session.workspace], ""
+        located = await self.s.git.locate(Path(directory)) if directory else None
+        if located is not None:
+            found = self._of_repository(located)
+            if found is not None:
+                return found, ""
+            repository = await self.s.git.find(Path(directory)) if register else None
+            if repository is not None:
+                return await self.register(repository.main_root, facts.uid), repository.main_root
+        return self._by_prefix(directory), ""
+
+    def workspace_named(self, named: str, directory: str) -> Workspace:
+        """By name, id, or path."""
+        places = self.directory.workspaces
+        if named in places:
+            return places[named]
+        path = str(Path(directory or "/", named)) if "/" in named or named.startswith(".") else ""
+        found = [w for w in places.values() if w.name == named or (path and w.root == _real(path))]
+        if len(found) > 1:
+            roots = ", ".join(w.root for w in found)
+            raise invalid(f"Several workspaces are called {named!r}: {roots}.", "Name it by its path.")
+        if not found:
+            raise self._no_workspace(named)
+        return found[0]
+
+    def _no_workspace(self, named: str) -> Refused:
+        return not_found(f"There is no workspace {named!r} here.", "List yours with `tally workspace`.")
+
+    def _of_repository(self, repository: Located) -> Workspace | None:
+        places = self.directory.workspaces.values()
+        by_root = next((w for w in places if w.root == repository.root), None)
+        shared = (w for w in places if w.common_directory and w.common_directory == repository.common_directory)
+        return by_root or next(shared, None)
+
+    def _by_prefix(self, directory: str) -> Workspace:
+        best, default = None, None
+        for place in self.directory.workspaces.values():
+            if not place.root:
+                default = place
+            elif directory and (directory == place.root or directory.startswith(place.root.rstrip("/") + "/")):
+                best = place if best is None or len(place.root) > len(best.root) else best
+        found = best or default
+        if found is None:
+            raise conflict("This host has no default workspace yet.", "Try again in a moment.")
+        return found
+
+    async def register(self, root: str, uid: int) -> Workspace:
+        """Make a directory (and the repository in it) a workspace."""
+        repository = await self.s.git.find(Path(root))
+        actor = Actor(self._person_of(uid), ActorKind.PERSON, door="cli", uid=uid)
+        workspace_id = self.s.new_id(Prefix.WORKSPACE)
+        top = repository.main_root if repository else root
+        command = cmd.RegisterWorkspace(
+            workspace_id=workspace_id,
+            name=self._free_name(Path(top).name or "root"),
+            root=top,
+            repository=self.s.new_id(Prefix.REPOSITORY) if repository else "",
+            common_directory=repository.common_directory if repository else "",
+            evidence=repository.evidence if repository else "",
+        )
+        await self.s.executor.execute(command, actor, workspace=workspace_id)
+        return next(w for w in self.directory.workspaces.values() if w.root == top)
+
+    def _free_name(self, wanted: str) -> str:
+        taken = {w.name for w in self.directory.workspaces.values()}
+        number, name = 2, wanted
+        while name in taken:
+            name, number = f"{wanted}-{number}", number + 1
+        return name
+
+    # --- names, addresses, ids ----------------------------------------------------------------------------------
+
+    def unknown_name(self, name: str, workspace: str) -> Refused:
+        """A name that leads nowhere here, with the nearest ones that do."""
+        known = [a.alias for a in self.directory.members(workspace)]
+        known += [p.alias for p in self.directory.persons.values()]
+        near = nearest(name.removeprefix("@"), known)
+        hint = f"Did you mean {' or '.join('@' + n for n in near)}?" if near else "List who is here: tally agents."
+        return not_found(f"There is no @{name.removeprefix('@')} in this workspace.", hint)
+
+    def party(self, guest: Guest, address: str) -> tuple[str, str]:
+        """The party and the wanted session that an address means; an empty party is for the coordinator to choose."""
+        parsed = parse_address(address)
+        if isinstance(parsed, Role):
+            return self._role(guest, parsed.name), ""
+        if isinstance(parsed, OneSession):
+            return self._one_session(guest, parsed)
+        if isinstance(parsed, Coordinator):
+            return "", ""
+        if isinstance(parsed, Human):
+            return self.directory.owner, ""
+        if isinstance(parsed, Me):
+            return guest.actor.id, ""
+        if isinstance(parsed, Capability):
+            found = holders(parsed.name, guest.workspace, self.directory)
+            return (min(found, key=lambda a: a.joined_at).agent_id if found else f"cap:{parsed.name}"), ""
+        raise invalid(f"{address!r} is a room, and rooms do not take tasks.", "Address an agent: @name.")
+
+    def _role(self, guest: Guest, name: str) -> str:
+        party = self.directory.named(name)
+        agent = self.directory.agents.get(party or "")
+        if party in self.directory.persons:
+            return str(party)
+        if agent is not None and guest.workspace in agent.workspaces:
+            return agent.agent_id
+        shown = [a for a in self.directory.members(guest.workspace) if a.display_name == name]
+        if len(shown) == 1:
+            return shown[0].agent_id
+        raise self.unknown_name(name, guest.workspace)
+
+    def _one_session(self, guest: Guest, parsed: OneSession) -> tuple[str, str]:
+        party = self._role(guest, parsed.name)
+        wanted = parsed.session.removeprefix("ses_").upper()
+        found = [
+            s.session_id
+            for s in self.directory.sessions.values()
+            if s.agent == party and (s.session_id[4:].startswith(wanted) or s.session_id.endswith(wanted))
+        ]
+        if len(found) != 1:
+            raise not_found(f"@{parsed.name} has no such session.", "List its sessions with `tally agents`.")
+        if self.directory.sessions[found[0]].ended:
+            raise Refused(
+                ErrorCode.OFFLINE, f"That session of @{parsed.name} has ended.", f"Ask the role instead: @{parsed.name}"
+            )
+        return party, found[0]
+
+    def sees(self, guest: Guest) -> Any:
+        """Which workspaces a guest sees: persons all, agents their own."""
+        agent = self.directory.agents.get(guest.actor.id)
+        return (lambda workspace: workspace in agent.workspaces) if agent else (lambda _workspace: True)
+
+    async def task_id(self, guest: Guest, typed: str) -> str:
+        """The task that an id as typed means to this reader."""
+        if typed.strip().lower() == "@last":
+            last = self._last.get(guest.actor.id) or await self.s.views.newest(guest.actor.id)
+            if not last:
+                raise not_found("There is no last task yet.", "List what is there with `tally board`.")
+            return last
+        if is_id(typed, Prefix.TASK):
+            work = await self.s.heads.work(typed)
+            if work is not None and self.sees(guest)(work.task.workspace):
+                return self.remember(guest, typed)
+        return self.remember(guest, await self.s.views.find(typed, self.sees(guest)))
+
+    def remember(self, guest: Guest, task_id: str) -> str:
+        """`@last` of this reader from now on."""
+        self._last[guest.actor.id] = task_id
+        return task_id
+
+    # --- doing --------------------------------------------------------------------------------------------------
+
+    def writer(self, guest: Guest) -> Actor:
+        """The actor, if it may write at all."""
+        if guest.read_only:
+            raise denied(
+                f"You are {guest.because}; that may read, not write.",
+                "A person binds it: tally join NAME --client CLIENT; or say who you are: --as NAME.",
+            )
+        return guest.actor
+
+    def person(self, guest: Guest, what: str) -> Actor:
+        """The person who uses a person's verb, or a refusal that says why not."""
+        if guest.actor.kind is not ActorKind.PERSON:
+            raise denied(f"Only a person may {what}.", "Ask the person you work for.")
+        if guest.person_way:
+            raise denied(
+                f"Only a person may {what}, and {guest.person_way}.",
+                "A person runs it in a terminal of their own.",
+            )
+        return guest.actor
+
+    async def do(self, guest: Guest, command: cmd.TaskCommands) -> Outcome:
+        """Execute a command of this guest."""
+        return await self.s.executor.execute(command, self.writer(guest))
+
+    def moved(self, outcome: Outcome) -> forms.Moved:
+        """Where the task is now."""
+        if outcome.work is None:
+            raise ValueError("not a task's outcome")
+        task = outcome.work.task
+        return forms.Moved(
+            task_id=task.task_id,
+            state=task.state.value,
+            reason=task.reason.value,
+            turn=self.directory.alias_of(task.turn) if task.turn else "",
+            version=task.version,
+            changed=outcome.recorded is not None,
+            fence=task.fence,
+            revision=task.revision,
+        )
+
+    def short_of(self, identifier: str) -> str:
+        """An id as people read it."""
+        return short(identifier)
+
+
+def digest_of(*parts: object) -> str:
+    """sha256 over values, so that a repeated request is known by its content; length-safe, because it is JSON."""
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+
+
+def _real(path: str) -> str:
+    return str(Path(path).resolve())
+
+
+async def _resolved(directory: str) -> str:
+    if not directory:
+        return ""
+    try:
+        return _real(directory)
+    except (OSError, RuntimeError, ValueError):
+        return ""

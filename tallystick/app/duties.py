@@ -1,0 +1,262 @@
+"""Does what is due: timers and follow-ups of tasks, in order of their time, each as an ordinary command of the host.
+
+What is due stands in the rows of the tasks, so a crash forgets nothing; what cannot be done yet is looked at again
+after a while, kept in memory only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from tallystick.app.clock import HighWater
+from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.execute import Executor
+from tallystick.app.gather import Gather
+from tallystick.app.heads import Heads
+from tallystick.app.ports import NewId
+from tallystick.app.presence import Presence
+from tallystick.core import commands as cmd
+from tallystick.core.errors import Refused
+from tallystick.core.events import Text
+from tallystick.core.identity import HOST, Prefix
+from tallystick.core.limits import Limits
+from tallystick.core.model import TaskState
+from tallystick.core.rows import Row, TaskRow
+from tallystick.core.state import Work
+from tallystick.core.task import DutyKind, next_duty
+from tallystick.store.interface import Store
+
+_SWEEP_SECONDS = 30.0
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
+
+
+class Duties:
+    """The scheduler. `ends` and `checks` are the effects that belong to others: ending a run, running a check."""
+
+    def __init__(
+        self,
+        store: Store,
+        heads: Heads,
+        gather: Gather,
+        executor: Executor,
+        presence: Presence,
+        clock: HighWater,
+        new_id: NewId,
+        limits: Limits,
+        diagnostics: Diagnostics,
+    ) -> None:
+        self._store = store
+        self._heads = heads
+        self._gather = gather
+        self._executor = executor
+        self._presence = presence
+        self._clock = clock
+        self._new_id = new_id
+        self._limits = limits
+        self._diagnostics = diagnostics
+        self._wake = asyncio.Event()
+        self._not_before: dict[str, tuple[float, float]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self.end_run: Callable[[Work], Awaitable[bool]] = _nothing_runs
+        self.run_check: Callable[[Work], Awaitable[None]] = _no_check
+        self._does: dict[DutyKind, Callable[[Work], Awaitable[None]]] = {
+            DutyKind.CASCADE: self._cascade,
+            DutyKind.CONFIRM_CANCEL: self._confirm_cancel,
+            DutyKind.CHECK: self._check,
+            DutyKind.COMPENSATE: self._compensate,
+            DutyKind.FREEZE: self._freeze,
+            DutyKind.LAPSE: self._lapse,
+            DutyKind.DOUBT: self._doubt,
+            DutyKind.EXPIRE: self._expire,
+            DutyKind.PERMISSION: self._permission,
+        }
+
+    # --- running ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin to look for what is due."""
+        self._task = asyncio.create_task(self._run(), name="duties")
+
+    async def stop(self) -> None:
+        """Stop looking; what is due stays in the rows."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def committed(self, rows: tuple[Row, ...]) -> None:
+        """Rows were committed: look again if something of them is due."""
+        for row in rows:
+            if isinstance(row, TaskRow):
+                self._not_before.pop(row.task_id, None)
+                if row.parent:
+                    self._not_before.pop(row.parent, None)
+                if row.due_at is not None or row.parent:
+                    self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                wait = await self.once()
+            except Exception as error:  # noqa: BLE001 - the scheduler must outlive any one task
+                self._diagnostics.failure("duties", error)
+                wait = _LONGEST_WAIT
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), wait)
+
+    async def once(self) -> float:
+        """Do all that is due now. Returns the seconds until something may be due again."""
+        now = self._clock.now()
+        await self._note_lapsed()
+        await self._settle_old(now)
+        for row in await self._store.query("due_tasks", now=now, limit=1000):
+            task_id = str(row["task_id"])
+            not_before, _ = self._not_before.get(task_id, (0.0, 0.0))
+            if not_before <= self._clock.clock.boot():
+                await self._do(task_id, now)
+        return await self._until_next()
+
+    async def _until_next(self) -> float:
+        rows = await self._store.query("next_due")
+        at = rows[0]["at"]
+        wait = _SWEEP_SECONDS
+        if at is not None:
+            wait = min(wait, max(0.0, float(at) - self._clock.now()))
+        boot = self._clock.clock.boot()
+        if self._not_before and wait == 0.0:
+            wait = max(0.0, min(t for t, _ in self._not_before.values()) - boot)
+        return min(wait, _SWEEP_SECONDS) if wait else 0.0
+
+    async def _do(self, task_id: str, now: float) -> None:
+        work = await self._heads.work(task_id)
+        duty = next_duty(work, self._limits) if work else None
+        if work is None or duty is None or duty.at > now:
+            self._later(task_id)
+            return
+        version = work.task.version
+        with contextlib.suppress(Refused):  # the task moved on in between: its new row says what is due now
+            await self._does[duty.kind](work)
+        after = await self._heads.work(task_id)
+        if after is not None and after.task.version == version:
+            self._later(task_id)
+
+    def _later(self, task_id: str) -> None:
+        _, waited = self._not_before.get(task_id, (0.0, 0.0))
+        wait = min(_LONGEST_WAIT, waited * 2 or _FIRST_WAIT)
+        self._not_before[task_id] = (self._clock.clock.boot() + wait, wait)
+
+    async def _host(self, command: cmd.Command, cause: int = 0) -> None:
+        await self._executor.execute(command, HOST, cause=cause)
+
+    # --- the duties ---------------------------------------------------------------------------------------------
+
+    async def _cascade(self, work: Work) -> None:
+        for child in work.task.cascade:
+            try:
+                await self._host(cmd.CancelTask(task_id=child))
+            except Refused:
+                continue  # it ended by itself
+        await self._host(cmd.FinishCascade(task_id=work.task.task_id))
+
+    async def _confirm_cancel(self, work: Work) -> None:
+        if await self.end_run(work):
+            await self._host(cmd.ConfirmCancel(task_id=work.task.task_id))
+
+    async def _check(self, work: Work) -> None:
+        await self.run_check(work)
+
+    async def _freeze(self, work: Work) -> None:
+        await self._host(cmd.FreezeTask(task_id=work.task.task_id))
+
+    async def _lapse(self, work: Work) -> None:
+        task = work.task
+        if self._presence.lease_left(task) > 0:
+            return
+        delivery = self._new_id(Prefix.DELIVERY)
+        await self._host(cmd.LapseLease(task_id=task.task_id, delivery_id=delivery, fence=task.fence))
+
+    async def _doubt(self, work: Work) -> None:
+        detail = "The host lost sight of a run that had begun, and its lease is over."
+        await self._host(cmd.DoubtTask(task_id=work.task.task_id, detail=detail))
+
+    async def _expire(self, work: Work) -> None:
+        if await self.end_run(work):
+            await self._host(cmd.ExpireTask(task_id=work.task.task_id, ended=True))
+
+    async def _permission(self, work: Work) -> None:
+        until = self._clock.now() - self._limits.permission_seconds
+        for asked in work.task.permissions:
+            if not asked.decision and asked.requested_at <= until:
+                await self._host(
+                    cmd.DecidePermission(
+                        task_id=work.task.task_id, permission_id=asked.permission_id, decision="reject_once"
+                    )
+                )
+
+    async def _compensate(self, work: Work) -> None:
+        """Hand the failure to its compensation target; when that has ended, run the original again."""
+        task = work.task
+        key = f"compensate/{task.task_id}/{task.failures}"
+        child = await self._gather.duplicate(task.workspace, "host", key)
+        if child is None:
+            await self._notice_failure(work, key)
+        elif not child.open:
+            done = child.state is TaskState.COMPLETED
+            await self._host(
+                cmd.RestartTask(task_id=task.task_id, delivery_id=self._new_id(Prefix.DELIVERY), done=done)
+            )
+
+    async def _notice_failure(self, work: Work, key: str) -> None:
+        task = work.task
+        text = Text(
+            title=f"Failure notice: {task.title}"[: self._limits.title_characters],
+            body=f"Task {task.task_id} failed (round {task.failures}). Make good what it may have left behind; "
+            "when you are done the original is tried again.",
+        )
+        await self._host(
+            cmd.SubmitTask(
+                task_id=self._new_id(Prefix.TASK),
+                workspace=task.workspace,
+                trace=task.trace,
+                delivery_id=self._new_id(Prefix.DELIVERY),
+                message_id=self._new_id(Prefix.MESSAGE),
+                text=text,
+                assignee=task.on_failure,
+                requester="host",
+                key=key,
+                parent=task.task_id,
+                compensates=task.task_id,
+                repository=task.repository,
+                base_commit=task.base_commit,
+            )
+        )
+
+    # --- what is not a task's ------------------------------------------------------------------------------------
+
+    async def _note_lapsed(self) -> None:
+        for session in self._presence.lapsed():
+            try:
+                await self._executor.execute(cmd.NotePresence(session_id=session, presence="lapsed"), HOST)
+            except Refused:
+                continue
+
+    async def _settle_old(self, now: float) -> None:
+        """Traces whose last part ended a day ago are settled by themselves, then archived."""
+        before = now - self._limits.settle_after_seconds
+        for row in await self._store.query("settleable", before=before, limit=100):
+            for part in await self._store.query("in_trace", trace=row["trace"]):
+                try:
+                    await self._host(cmd.SettleTrace(task_id=str(part["task_id"])))
+                except Refused:
+                    continue
+
+
+async def _nothing_runs(_work: Work) -> bool:
+    return True
+
+
+async def _no_check(_work: Work) -> None:
+    return None

@@ -1,0 +1,287 @@
+"""The only write path: load, decide, project, append; the answer comes after COMMIT.
+
+One sequential task takes commands in order over the heads, uncommitted batch-mates included. While a batch is being
+committed the next one gathers. A failed batch refuses all its commands and everything decided on top of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tallystick.app.clock import HighWater
+from tallystick.app.feed import Feed
+from tallystick.app.gather import Gather
+from tallystick.app.heads import Heads
+from tallystick.core import commands as cmd
+from tallystick.core import places
+from tallystick.core.decide import decide
+from tallystick.core.directory import Directory
+from tallystick.core.directory import evolve as fold
+from tallystick.core.errors import ErrorCode, Refused, conflict, unavailable
+from tallystick.core.events import Recorded, TaskEvent
+from tallystick.core.fold import evolve
+from tallystick.core.identity import Actor
+from tallystick.core.limits import Limits
+from tallystick.core.project import project, project_place
+from tallystick.core.rows import Row
+from tallystick.core.state import Unchanged, Work
+from tallystick.store.interface import ConflictError, Entry, Store, StoreUnavailableError
+
+_BATCH = 256
+
+
+class Outcome(NamedTuple):
+    """What became of a command: the event as recorded, or None if nothing had to be."""
+
+    recorded: Recorded | None
+    work: Work | None
+    duplicate: bool = False
+
+
+class _Waiting(NamedTuple):
+    command: cmd.Command
+    actor: Actor
+    workspace: str
+    trace: str
+    cause: int
+    future: asyncio.Future[Outcome]
+    tries: int
+
+
+class _Decided(NamedTuple):
+    waiting: _Waiting
+    entry: Entry
+    work: Work | None
+
+
+class Executor:
+    """Executes commands. `start` it on the loop; `execute` from anywhere on that loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        heads: Heads,
+        gather: Gather,
+        clock: HighWater,
+        feed: Feed,
+        limits: Limits,
+        before_commit: Callable[[list[Entry]], None] = lambda _batch: None,
+    ) -> None:
+        self._store = store
+        self._heads = heads
+        self._gather = gather
+        self._clock = clock
+        self._feed = feed
+        self._limits = limits
+        self._before_commit = before_commit
+        self._queue: deque[_Waiting] = deque()
+        self._wake = asyncio.Event()
+        self._batch: list[_Decided] = []
+        self._flight: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self.refused: Callable[[_Waiting, Refused], None] = lambda _w, _r: None
+        self.follow: Callable[[Recorded, tuple[Row, ...]], None] = lambda _r, _rows: None
+
+    async def start(self) -> None:
+        """Begin to take commands."""
+        self._task = asyncio.create_task(self._run(), name="executor")
+
+    async def stop(self) -> None:
+        """Finish what was accepted, then take no more."""
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+
+    async def execute(
+        self, command: cmd.Command, actor: Actor, *, workspace: str = "", trace: str = "", cause: int = 0
+    ) -> Outcome:
+        """Decide and record one command. Returns after it is durable; raises `Refused` with nothing recorded."""
+        if self._stopping:
+            raise unavailable("The host is stopping.", "Try again; the next command starts it anew.")
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Waiting(command, actor, workspace, trace, cause, future, 0))
+        self._wake.set()
+        # A caller that goes away does not undo what was accepted: the command is carried out all the same.
+        return await asyncio.shield(future)
+
+    async def _run(self) -> None:
+        while True:
+            while self._queue and len(self._batch) < _BATCH:
+                await self._take(self._queue.popleft())
+            if self._batch and self._flight is None:
+                self._launch()
+            if self._stopping and not self._queue and not self._batch and self._flight is None:
+                return
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _launch(self) -> None:
+        """Send the batch on its way; at most one is under way, so a failure is seen before the next is sent."""
+        batch, self._batch = self._batch, []
+        self._flight = asyncio.create_task(self._commit(batch), name="commit")
+
+    async def _take(self, waiting: _Waiting) -> None:
+        if waiting.future.cancelled():
+            return
+        try:
+            decided = await self._decide(waiting)
+        except Refused as refusal:
+            self.refused(waiting, refusal)
+            _answer(waiting.future, refusal)
+        except StoreUnavailableError as error:
+            _answer(waiting.future, _translated(error))
+        except Exception as error:  # noqa: BLE001 - one broken command must not stop the write path
+            _answer(waiting.future, error)
+        else:
+            if decided is not None:
+                self._batch.append(decided)
+
+    async def _decide(self, waiting: _Waiting) -> _Decided | None:
+        command = waiting.command
+        if isinstance(command, cmd.TaskCommands):
+            return await self._decide_task(waiting, command)
+        ctx = await self._gather.context(command, waiting.actor, None)
+        event = decide(None, command, ctx)
+        if isinstance(event, Unchanged):
+            _answer(waiting.future, Outcome(None, None))
+            return None
+        stream = places.stream_of(command)
+        version = self._heads.directory.version_of(stream) + 1
+        record = self._record(waiting, stream, version, event, waiting.workspace, waiting.trace, "")
+        before = self._heads.directory
+        self._heads.fold_place(record)
+        rows = project_place(before, record, self._heads.directory)
+        return _Decided(waiting, Entry(record=record, rows=rows), None)
+
+    async def _decide_task(self, waiting: _Waiting, command: Any) -> _Decided | None:
+        before = await self._heads.work(command.task_id)
+        if isinstance(command, cmd.SubmitTask) and before is not None:
+            raise conflict("There is a task with that id already.", "Send a new id with a new request.")
+        ctx = await self._gather.context(command, waiting.actor, before)
+        event = decide(before, command, ctx)
+        if isinstance(event, Unchanged):
+            await self._answer_unchanged(waiting, event)
+            return None
+        submitted = isinstance(command, cmd.SubmitTask)
+        workspace = command.workspace if submitted else before.task.workspace  # type: ignore[union-attr]
+        trace = command.trace if submitted else before.task.trace  # type: ignore[union-attr]
+        key = getattr(command, "key", "")
+        version = before.task.version + 1 if before else 1
+        record = self._record(waiting, command.task_id, version, event, workspace, trace, key)
+        work = evolve(before, record)
+        rows = project(before, record, work, self._limits)
+        self._heads.put(work, before)
+        return _Decided(waiting, Entry(record=record, rows=rows), work)
+
+    async def _answer_unchanged(self, waiting: _Waiting, same: Unchanged) -> None:
+        """Nothing is recorded; what is answered must be durable all the same."""
+        while same.task_id in self._heads.pending:
+            if self._flight is None:
+                self._launch()
+            if self._flight is not None:
+                await asyncio.wait({self._flight})
+        work = await self._heads.work(same.task_id)
+        if work is None:
+            raise unavailable("The first of these could not be stored.", "Send it again.")
+        _answer(waiting.future, Outcome(None, work, same.duplicate))
+        if same.duplicate:
+            known = Refused(ErrorCode.CONFLICT, "duplicate", "")
+            self.refused(waiting, known)
+
+    def _record(
+        self, waiting: _Waiting, stream: str, version: int, event: Any, workspace: str, trace: str, key: str
+    ) -> Recorded:
+        return Recorded(
+            position=0,
+            stream=stream,
+            version=version,
+            workspace=workspace,
+            at=self._clock.now(),
+            actor=waiting.actor,
+            subject=self._heads.directory.owner_of(waiting.actor.id),
+            trace=trace,
+            cause=waiting.cause,
+            key=key,
+            event=event,
+        )
+
+    async def _commit(self, batch: list[_Decided]) -> None:
+        entries = [decided.entry for decided in batch]
+        try:
+            self._before_commit(entries)
+            recorded = await self._store.append(entries)
+        except ConflictError:
+            self._again(batch)
+        except StoreUnavailableError as error:
+            self._fail(batch, _translated(error))
+        except Exception as error:  # noqa: BLE001 - nothing of the batch may be believed
+            self._fail(batch, error)
+        else:
+            self._committed(batch, recorded)
+        finally:
+            self._flight = None
+            self._wake.set()
+
+    def _committed(self, batch: list[_Decided], recorded: list[Recorded]) -> None:
+        heads = self._heads
+        for decided, record in zip(batch, recorded, strict=True):
+            if decided.work is not None:
+                heads.committed(record.stream, record.version)
+        heads.committed_directory = self._fold_committed(recorded)
+        self._feed.committed(recorded[-1].position, {r.stream for r in recorded})
+        for decided, record in zip(batch, recorded, strict=True):
+            self.follow(record, decided.entry.rows)
+            _answer(decided.waiting.future, Outcome(record, decided.work))
+
+    def _fold_committed(self, recorded: list[Recorded]) -> Directory:
+        """The directory as of the commit; the same object as the newest one when nothing else is pending."""
+        directory = self._heads.committed_directory
+        for record in recorded:
+            if not isinstance(record.event, TaskEvent):
+                directory = fold(directory, record)
+        return directory
+
+    def _fail(self, batch: list[_Decided], error: Exception) -> None:
+        """Refuse the batch and what was decided on top of it; the heads are loaded anew."""
+        mates, self._batch = self._batch, []
+        self._heads.drop()
+        for decided in (*batch, *mates):
+            _answer(decided.waiting.future, error)
+
+    def _again(self, batch: list[_Decided]) -> None:
+        """Somebody else wrote to a stream meanwhile: decide again on what is there now, once each."""
+        mates, self._batch = self._batch, []
+        self._heads.drop()
+        for decided in reversed((*batch, *mates)):
+            waiting = decided.waiting
+            if waiting.tries >= 3:
+                refusal = conflict("Others keep changing what this is about.", "Look at it again, then try again.")
+                _answer(waiting.future, refusal)
+            else:
+                self._queue.appendleft(waiting._replace(tries=waiting.tries + 1))
+
+
+def _answer(future: asyncio.Future[Outcome], what: Outcome | Exception) -> None:
+    if future.done():
+        return
+    if isinstance(what, Outcome):
+        future.set_result(what)
+    else:
+        future.set_exception(what)
+        future.exception()  # a caller that went away leaves nobody to collect it
+
+
+def _translated(error: StoreUnavailableError) -> Refused:
+    remedies = {
+        "full": "Free some disk space, then try again.",
+        "io": "Look at the disk; the host must be restarted before it writes again.",
+        "locked": "Another program holds the database; try again.",
+        "readonly": "The log is damaged: see `tally log verify` and `tally doctor`.",
+        "closed": "Try again; the next command starts the host anew.",
+    }
+    return unavailable(f"Nothing was recorded: {error}.", remedies.get(error.reason, "Try again."))

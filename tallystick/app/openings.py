@@ -1,0 +1,88 @@
+"""Opening the record: fold the directory, make sure that there is an owner and a default workspace, set the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from tallystick.app.clock import HighWater
+from tallystick.app.execute import Executor
+from tallystick.app.heads import Heads
+from tallystick.app.ports import NewId
+from tallystick.core import commands as cmd
+from tallystick.core.errors import Refused
+from tallystick.core.identity import HOST, RESERVED_ALIASES, Prefix
+from tallystick.store.interface import Store
+
+_DEFAULT = "default"
+
+
+class Record:
+    """A service: the store with its heads. Started first, stopped last."""
+
+    def __init__(self, store: Store, heads: Heads, clock: HighWater) -> None:
+        self._store = store
+        self._heads = heads
+        self._clock = clock
+
+    async def start(self) -> None:
+        """Fold who and where from the log; time goes on from its newest event."""
+        self._clock.not_before(await self._heads.open())
+
+    async def stop(self) -> None:
+        """Flush and close."""
+        await self._store.close()
+
+
+class FirstThings:
+    """A service that runs once: the owner and the default workspace, turns of parties that left."""
+
+    def __init__(self, heads: Heads, executor: Executor, store: Store, new_id: NewId, user: str, uid: int) -> None:
+        self._heads = heads
+        self._executor = executor
+        self._store = store
+        self._new_id = new_id
+        self._user = user
+        self._uid = uid
+        self._moving: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Make what a new record lacks, and move turns that a stop left behind."""
+        if not self._heads.directory.owner:
+            await self._join_owner()
+        if not any(not w.root for w in self._heads.directory.workspaces.values()):
+            workspace_id = self._new_id(Prefix.WORKSPACE)
+            command = cmd.RegisterWorkspace(workspace_id=workspace_id, name=_DEFAULT)
+            await self._executor.execute(command, HOST, workspace=workspace_id)
+        for agent in list(self._heads.directory.agents.values()):
+            if agent.deleted:
+                await self.left(agent.agent_id)
+
+    async def stop(self) -> None:
+        """Wait for turns that are being moved; a later start would move what is left."""
+        await asyncio.gather(*self._moving, return_exceptions=True)
+
+    async def _join_owner(self) -> None:
+        alias = re.sub(r"[^a-z0-9-]+", "-", self._user.lower()).strip("-")[:60] or "owner"
+        if alias in RESERVED_ALIASES:
+            alias = f"{alias}-1"
+        person = self._new_id(Prefix.PERSON)
+        command = cmd.JoinPerson(person_id=person, alias=alias, owner=True, uid=self._uid, display_name=self._user)
+        await self._executor.execute(command, HOST)
+
+    def follow_left(self, agent_id: str) -> None:
+        """An agent has just left: move its turns behind the commit."""
+        task = asyncio.get_running_loop().create_task(self.left(agent_id))
+        self._moving.add(task)
+        task.add_done_callback(self._moving.discard)
+
+    async def left(self, agent_id: str) -> None:
+        """Work out again whose turn it is, for every open task that an agent that left has to do with."""
+        tasks: set[str] = set()
+        for name in ("assigned", "requested", "reviewing"):
+            tasks.update(str(row["task_id"]) for row in await self._store.query(name, party=agent_id))
+        for task_id in sorted(tasks):
+            try:
+                await self._executor.execute(cmd.MoveTurn(task_id=task_id), HOST)
+            except Refused:
+                continue  # it was closed meanwhile

@@ -1,0 +1,70 @@
+"""Who was heard from, and the leases that were renewed: in memory only, or the log would drown."""
+
+from __future__ import annotations
+
+from tallystick.app.clock import HighWater
+from tallystick.core.directory import Directory
+from tallystick.core.limits import Limits
+from tallystick.core.route import presence
+from tallystick.core.state import Task
+
+
+class Presence:
+    """Last sign of life per session, on boot time."""
+
+    def __init__(self, clock: HighWater, limits: Limits) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._heard: dict[str, float] = {}
+        self._leases: dict[str, tuple[int, float]] = {}
+
+    def heard(self, session: str) -> bool:
+        """Note a sign of life; True if it had been silent for long enough to have lapsed."""
+        now = self._clock.clock.boot()
+        before = self._heard.get(session)
+        self._heard[session] = now
+        return before is None or now - before >= self._limits.presence_seconds
+
+    def silent_seconds(self, session: str) -> float | None:
+        """Seconds since the last sign of life; None if there was none since the host started."""
+        heard = self._heard.get(session)
+        return None if heard is None else self._clock.clock.boot() - heard
+
+    def of_session(self, session: str) -> str:
+        """live, suspect, lapsed, or unknown."""
+        silent = self.silent_seconds(session)
+        return "unknown" if silent is None else presence(silent, self._limits)
+
+    def live_agents(self, directory: Directory) -> frozenset[str]:
+        """Agents with a session that is not lapsed."""
+        found = set()
+        for session in self._heard:
+            state = directory.sessions.get(session)
+            if state is not None and not state.ended and self.of_session(session) in ("live", "suspect"):
+                found.add(state.agent)
+        return frozenset(found)
+
+    def lapsed(self) -> list[str]:
+        """Sessions that have just been silent for too long; each is told once."""
+        gone = [s for s in self._heard if self.of_session(s) == "lapsed"]
+        for session in gone:
+            del self._heard[session]
+        return gone
+
+    # --- leases: on boot time, so that neither sleep nor a stepped clock makes or breaks one --------------------
+
+    def lease_left(self, task: Task) -> float:
+        """Seconds left of a task's lease, renewed by any sign of life of its session."""
+        boot = self._clock.clock.boot()
+        fence, until = self._leases.get(task.task_id, (0, 0.0))
+        if fence != task.fence:
+            until = boot + max(0.0, task.lease_until - self._clock.now())
+            self._leases[task.task_id] = (task.fence, until)
+        heard = self._heard.get(task.session)
+        if heard is not None and task.lease_seconds:
+            until = max(until, heard + task.lease_seconds)
+        return until - boot
+
+    def forget_lease(self, task_id: str) -> None:
+        """The task is no longer held."""
+        self._leases.pop(task_id, None)

@@ -1,0 +1,353 @@
+"""Done is checked, not believed: runs named checks at a commit in a clean work tree, and verifies references.
+
+A check of a task is one job with an id of its own, so that a host that comes back takes it up again instead of
+starting a second one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from tallystick.app.counts import counted
+from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.execute import Executor
+from tallystick.app.ports import Blobs, Git, Job, JobResult, NewId, Runner, Sandbox
+from tallystick.core import commands as cmd
+from tallystick.core.errors import Refused
+from tallystick.core.identity import HOST, Prefix
+from tallystick.core.model import (
+    BlobReference,
+    CheckKind,
+    CheckOutcome,
+    CheckRun,
+    CheckSpec,
+    GitReference,
+    Reference,
+)
+from tallystick.core.state import Task, Work
+
+_AT_ONCE = 2
+_JUNIT_BYTES = 5 * 1024 * 1024
+
+
+class Verifier:
+    """Runs checks. `prefixes` tells what a program needs to read, by its search path."""
+
+    def __init__(
+        self,
+        home: Path,
+        git: Git,
+        runner: Runner,
+        blobs: Blobs,
+        executor: Executor,
+        new_id: NewId,
+        diagnostics: Diagnostics,
+        prefixes: Callable[[str, str, str, str], tuple[str, ...]],
+    ) -> None:
+        self._home = home
+        self._git = git
+        self._runner = runner
+        self._blobs = blobs
+        self._executor = executor
+        self._new_id = new_id
+        self._diagnostics = diagnostics
+        self._prefixes = prefixes
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self) -> None:
+        """Nothing of its own: what is to be checked is due in the rows."""
+
+    async def stop(self) -> None:
+        """Leave running checks to their keepers; the next host takes them up."""
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    # --- checks of tasks ----------------------------------------------------------------------------------------
+
+    async def run_check(self, work: Work) -> None:
+        """See that the check of the present revision runs. Returns at once; the outcome comes as a command."""
+        job_id = check_job(work.task)
+        if job_id in self._running or work.task.done_when is None:
+            return
+        if await self._needs_permission(work.task):
+            return
+        task = asyncio.create_task(self._check(work.task, job_id))
+        self._running[job_id] = task
+        task.add_done_callback(lambda _: self._running.pop(job_id, None))
+
+    async def end_check(self, work: Work) -> bool:
+        """End a running check. True when nothing of it is left."""
+        return await self._runner.end(check_job(work.task))
+
+    async def _needs_permission(self, task: Task) -> bool:
+        """A command that no person registered runs without a sandbox only after a person's yes to exactly this."""
+        spec = task.done_when
+        if spec is None or spec.check_id or self._runner.level() != "none":
+            return False
+        digest = action_digest(task, spec)
+        asked = [p for p in task.permissions if p.digest == digest]
+        if any(p.decision == "allow_once" for p in asked):
+            return False
+        if not asked:
+            words = f"run without a sandbox: {' '.join(spec.argv)}"
+            await self._executor.execute(
+                cmd.RequestPermission(
+                    task_id=task.task_id,
+                    permission_id=self._new_id(Prefix.PERMISSION),
+                    action=words,
+                    digest=digest,
+                ),
+                HOST,
+            )
+        return True
+
+    async def _check(self, task: Task, job_id: str) -> None:
+        try:
+            run = await self.run(task, job_id)
+            report = cmd.ReportCheck(task_id=task.task_id, revision=task.revision, run=run)
+            await self._executor.execute(report, HOST)
+            self._runner.forget(job_id)
+        except Refused as refusal:
+            self._diagnostics.record("check refused", task=task.task_id, detail=str(refusal))
+        except Exception as error:  # noqa: BLE001 - a check that could not be run says nothing about the work
+            reference = self._diagnostics.failure("check", error)
+            await self._report_error(task, f"The host could not run it (reference {reference}).")
+
+    async def _report_error(self, task: Task, detail: str) -> None:
+        spec = task.done_when
+        if spec is None:
+            return
+        run = CheckRun(check=spec.name, argv=spec.argv, outcome=CheckOutcome.ERROR, detail=detail)
+        try:
+            await self._executor.execute(cmd.ReportCheck(task_id=task.task_id, revision=task.revision, run=run), HOST)
+        except Refused as refusal:
+            self._diagnostics.record("check refused", task=task.task_id, detail=str(refusal))
+
+    # --- one run ------------------------------------------------------------------------------------------------
+
+    async def run(self, task: Task, job_id: str) -> CheckRun:
+        """Run the task's check at its commit (or base) and tell what was seen; changes nothing of the task."""
+        spec = task.done_when
+        if spec is None:
+            raise ValueError("a task without a check")
+        commit = task.commit or task.base_commit
+        tree = self._home / "worktrees" / job_id
+        async with self._slots:
+            try:
+                return await self._run_in(task, spec, commit, tree, job_id)
+            except Refused as refusal:
+                return _error(task, spec, commit, str(refusal))
+            finally:
+                await self._clean(tree)
+
+    async def _run_in(self, task: Task, spec: CheckSpec, commit: str, tree: Path, job_id: str) -> CheckRun:
+        found = any(job.job_id == job_id for job in self._runner.found())
+        if found:
+            result = await self._runner.adopt(job_id)
+        else:
+            await self._git.remove(tree)
+            await self._git.check_out(task.repository, commit, tree, spec.protect, task.base_commit)
+            failed = await self._set_up(task, spec, tree, job_id)
+            if failed is not None:
+                return _error(task, spec, commit, failed)
+            result = await self._runner.run(self._job(task, spec, spec.argv, tree, job_id))
+        protected = await self._protected_changed(task, spec, commit)
+        junit = await asyncio.to_thread(_read_capped, tree / ".tally-junit.xml")
+        return self._judge(task, spec, commit, result, protected, junit)
+
+    def _job(self, task: Task, spec: CheckSpec, argv: tuple[str, ...], tree: Path, job_id: str) -> Job:
+        environment = self.environment(spec, task.task_id, tree)
+        cache = self._cache(spec)
+        binds = (
+            *self._prefixes(argv[0], spec.search_path, spec.virtual_env, ""),
+            *spec.binds,
+            *self._mirror(task.repository),
+        )
+        return Job(
+            job_id=job_id,
+            argv=argv,
+            directory=str(tree),
+            environment=environment,
+            seconds=spec.seconds,
+            output_bytes=spec.output_bytes,
+            sandbox=Sandbox(
+                read_only=binds, writable=(str(tree), *((str(cache),) if cache else ())), network=spec.network
+            ),
+            label=task.task_id,
+        )
+
+    def environment(self, spec: CheckSpec, task_id: str, tree: Path) -> dict[str, str]:
+        """What the check finds in its environment: the registered search path, ids, nothing of the host's own."""
+        environment = {
+            "PATH": spec.search_path or "/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
+            "TALLY_TASK": task_id,
+            "TALLY_JUNIT": str(tree / ".tally-junit.xml"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        if spec.virtual_env:
+            environment["VIRTUAL_ENV"] = spec.virtual_env
+        cache = self._cache(spec)
+        if cache:
+            environment["TALLY_SETUP"] = str(cache)
+        return environment
+
+    def _mirror(self, repository: str) -> tuple[str, ...]:
+        path = self._home / "mirrors" / f"{repository}.git"
+        return (str(path),) if path.is_dir() else ()
+
+    def _cache(self, spec: CheckSpec) -> Path | None:
+        """Where `--setup` keeps what it made, by what it was made from."""
+        if not spec.setup:
+            return None
+        parts = (*spec.setup, spec.search_path, spec.virtual_env)
+        digest = sha256("".join(f"{len(p)}:{p}" for p in parts).encode()).hexdigest()
+        return self._home / "setups" / digest[:32]
+
+    async def _set_up(self, task: Task, spec: CheckSpec, tree: Path, job_id: str) -> str | None:
+        """Run `--setup` once; its folder stays for later runs. Returns why it failed, or None."""
+        cache = self._cache(spec)
+        if cache is None:
+            return None
+        done = cache / ".done"
+        if await asyncio.to_thread(done.exists):
+            return None
+        await asyncio.to_thread(lambda: cache.mkdir(mode=0o700, parents=True, exist_ok=True))
+        setup_id = f"{job_id}-setup"
+        result = await self._runner.run(self._job(task, spec, spec.setup, tree, setup_id))
+        self._runner.forget(setup_id)
+        if result.exit_code != 0:
+            return f"Its setup failed: {_ended(result)}. {_tail(result)}"
+        await asyncio.to_thread(done.touch)
+        return None
+
+    async def _protected_changed(self, task: Task, spec: CheckSpec, commit: str) -> tuple[str, ...]:
+        if not spec.protect or not task.base_commit or commit == task.base_commit:
+            return ()
+        changes = await self._git.changes(task.repository, task.base_commit, commit)
+        return tuple(c.path for c in changes if any(_under(c.path, guarded) for guarded in spec.protect))
+
+    def _judge(
+        self,
+        task: Task,
+        spec: CheckSpec,
+        commit: str,
+        result: JobResult,
+        protected: tuple[str, ...],
+        junit: bytes,
+    ) -> CheckRun:
+        counts = counted(result.stdout, result.stderr, junit) if spec.kind is CheckKind.TEST else None
+        for stream in (result.stdout, result.stderr):
+            if stream:
+                self._blobs.put(stream)
+        return CheckRun(
+            check=spec.name,
+            argv=spec.argv,
+            outcome=_outcome(spec, result, counts.ran if counts else 0),
+            commit=commit,
+            repository=task.repository,
+            environment_sha256=environment_digest(self.environment(spec, task.task_id, Path("tree"))),
+            sandbox=result.level,
+            exit_code=result.exit_code,
+            signal=result.signal,
+            started_at=result.started_at,
+            ended_at=result.ended_at,
+            stdout=result.stdout_info,
+            stderr=result.stderr_info,
+            tests=counts,
+            protected_changed=protected,
+            detail=result.not_started,
+        )
+
+    async def _clean(self, tree: Path) -> None:
+        try:
+            await self._git.remove(tree)
+        except Refused as refusal:
+            self._diagnostics.record("work tree left", path=str(tree), detail=str(refusal))
+
+    # --- references ---------------------------------------------------------------------------------------------
+
+    async def check_reference(self, reference: Reference) -> str:
+        """Read it and compare the digest: `ok`, `unchecked` for what is outside, or why not."""
+        try:
+            if isinstance(reference, GitReference):
+                await self._git.read(reference)
+            elif isinstance(reference, BlobReference):
+                await asyncio.to_thread(self._blobs.get, reference.sha256)
+            else:
+                return "unchecked"
+        except Refused as refusal:
+            return refusal.message
+        return "ok"
+
+
+def check_job(task: Task) -> str:
+    """The id of the job that checks the present revision of a task."""
+    return f"check-{task.task_id}-{task.revision}"
+
+
+def action_digest(task: Task, spec: CheckSpec) -> str:
+    """Names exactly this command for exactly this task and revision."""
+    return sha256(msgspec.json.encode((task.task_id, task.revision, task.commit, spec))).hexdigest()
+
+
+def environment_digest(environment: dict[str, str]) -> str:
+    """sha256 over the sorted environment, the work tree's own path left out."""
+    return sha256(msgspec.json.encode(sorted(environment.items()))).hexdigest()
+
+
+def _outcome(spec: CheckSpec, result: JobResult, ran: int) -> CheckOutcome:
+    if result.not_started or result.canceled:
+        return CheckOutcome.ERROR
+    if result.timed_out:
+        return CheckOutcome.TIMED_OUT
+    none_ran = spec.kind is CheckKind.TEST and ran == 0
+    if none_ran and result.exit_code in (0, 5):
+        return CheckOutcome.NO_TESTS
+    return CheckOutcome.PASSED if result.exit_code == 0 else CheckOutcome.FAILED
+
+
+def _error(task: Task, spec: CheckSpec, commit: str, detail: str) -> CheckRun:
+    return CheckRun(
+        check=spec.name,
+        argv=spec.argv,
+        outcome=CheckOutcome.ERROR,
+        commit=commit,
+        repository=task.repository,
+        detail=detail,
+    )
+
+
+def _ended(result: JobResult) -> str:
+    if result.not_started:
+        return result.not_started
+    if result.timed_out:
+        return "it took too long"
+    return f"exit {result.exit_code}" if result.signal is None else f"signal {result.signal}"
+
+
+def _tail(result: JobResult) -> str:
+    lines = (result.stderr or result.stdout).decode("utf-8", "replace").strip().splitlines()
+    return " / ".join(lines[-3:])[:500]
+
+
+def _under(path: str, guarded: str) -> bool:
+    guarded = guarded.rstrip("/")
+    return path == guarded or path.startswith(f"{guarded}/")
+
+
+def _read_capped(path: Path) -> bytes:
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _JUNIT_BYTES:
+            return b""
+        return path.read_bytes()
+    except OSError:
+        return b""

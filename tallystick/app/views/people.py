@@ -1,0 +1,112 @@
+"""Agents with their strengths and track record, workspaces, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from statistics import median
+from typing import Any
+
+from tallystick.app.desk import forms
+from tallystick.app.presence import Presence
+from tallystick.core.directory import Agent, Directory, Workspace
+from tallystick.core.model import CheckSpec
+from tallystick.core.route import promise_to
+from tallystick.store.interface import Cell
+
+_COUNTED = ("accepted", "verified", "refuted", "declined", "failed", "unreviewed")
+
+
+def track_record(rows: Iterable[Mapping[str, Cell]]) -> dict[str, Any]:
+    """Counts and the median time from take to hand-in, from records only."""
+    found = list(rows)
+    record: dict[str, Any] = {name: sum(1 for r in found if r["outcome"] == name) for name in _COUNTED}
+    spent = [float(r["seconds"]) for r in found if r["seconds"] is not None]
+    record["median_seconds"] = round(median(spent), 3) if spent else None
+    record["cost"] = None
+    return record
+
+
+def agent(
+    found: Agent,
+    workspace: str,
+    directory: Directory,
+    presence: Presence,
+    record: dict[str, Any],
+    *,
+    open_tasks: int,
+    sandbox: str,
+) -> forms.AgentShown:
+    """One agent as others see it."""
+    place = directory.workspaces.get(workspace)
+    live = found.agent_id in presence.live_agents(directory)
+    sessions = [s for s in directory.sessions.values() if s.agent == found.agent_id and not s.ended]
+    return forms.AgentShown(
+        agent_id=found.agent_id,
+        name=f"@{found.alias}",
+        display_name=found.display_name,
+        owner=directory.alias_of(found.owner),
+        connection=found.connection,
+        command=found.argv,
+        client=found.client,
+        strengths=found.strengths,
+        capabilities=found.capabilities,
+        provider=found.provider,
+        inbound=found.inbound,
+        presence=_presence(found, [presence.of_session(s.session_id) for s in sessions]),
+        promise=promise_to(found, directory, live=live).value,
+        mode=found.mode,
+        level=level(found, sandbox),
+        workspaces=tuple(directory.workspaces[w].name for w in sorted(found.workspaces) if w in directory.workspaces),
+        sessions=tuple(s.session_id for s in sessions),
+        open_tasks=open_tasks,
+        track_record=record,
+        coordinator=place is not None and place.coordinator == found.agent_id,
+    )
+
+
+def _presence(found: Agent, sessions: list[str]) -> str:
+    if found.connection == "command":
+        return "live"
+    for state in ("live", "suspect", "lapsed"):
+        if state in sessions:
+            return state
+    return "unknown"
+
+
+def level(found: Agent, sandbox: str) -> str:
+    """Its enforcement level: what the host runs is at the sandbox's level, everybody else only asserts."""
+    if found.connection == "command":
+        return sandbox
+    return "E1" if found.connection in ("client", "wake", "drive") else "E0"
+
+
+def workspace(place: Workspace, directory: Directory, *, current: bool) -> forms.WorkspaceShown:
+    """One workspace."""
+    return forms.WorkspaceShown(
+        workspace_id=place.workspace_id,
+        name=place.name,
+        root=place.root,
+        repository=place.repository,
+        coordinator=directory.alias_of(place.coordinator) if place.coordinator else "",
+        providers=tuple(sorted(place.providers)),
+        checks=tuple(name for name, _ in place.checks),
+        mode=place.mode,
+        members=tuple(f"@{a.alias}" for a in directory.members(place.workspace_id)),
+        current=current,
+    )
+
+
+def check(spec: CheckSpec) -> dict[str, Any]:
+    """A registered check as JSON."""
+    return {
+        "name": spec.name,
+        "kind": spec.kind.value,
+        "argv": list(spec.argv),
+        "setup": list(spec.setup),
+        "protect": list(spec.protect),
+        "binds": list(spec.binds),
+        "network": spec.network,
+        "seconds": spec.seconds,
+        "path": spec.search_path,
+        "virtual_env": spec.virtual_env,
+    }

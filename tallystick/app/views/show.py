@@ -1,0 +1,182 @@
+"""How things are written for people and programs: ids, names, times, one event as one line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from tallystick.app.desk import forms
+from tallystick.core import events as ev
+from tallystick.core.directory import Directory
+from tallystick.core.identity import Assertion
+from tallystick.core.model import BlobReference, CheckRun, GitReference, Reference
+from tallystick.core.state import Work
+
+
+def when(at: float) -> str:
+    """ISO 8601 UTC to the millisecond; empty for none."""
+    if not at:
+        return ""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def who(party: str, directory: Directory) -> str:
+    """A party as people write it."""
+    return directory.alias_of(party) if party else ""
+
+
+def reference(found: Reference) -> dict[str, Any]:
+    """A reference as JSON, with its kind under `kind`."""
+    shown: dict[str, Any] = msgspec.to_builtins(found)
+    shown["kind"] = shown.pop("type")
+    shown["checked"] = isinstance(found, GitReference | BlobReference)
+    return shown
+
+
+def run(seen: CheckRun, tail: str = "") -> forms.RunShown:
+    """What the host saw when it ran something."""
+    counts = seen.tests
+    tests = f"{counts.ran} ran, {counts.failed} failed, {counts.skipped} skipped ({counts.source})" if counts else ""
+    return forms.RunShown(
+        check=seen.check,
+        outcome=seen.outcome.value,
+        commit=seen.commit,
+        argv=seen.argv,
+        exit_code=seen.exit_code,
+        signal=seen.signal,
+        sandbox=seen.sandbox,
+        seconds=round(max(0.0, seen.ended_at - seen.started_at), 3),
+        stdout_sha256=seen.stdout.sha256 if seen.stdout else "",
+        stdout_bytes=seen.stdout.size if seen.stdout else 0,
+        stderr_sha256=seen.stderr.sha256 if seen.stderr else "",
+        stderr_bytes=seen.stderr.size if seen.stderr else 0,
+        environment_sha256=seen.environment_sha256,
+        tests=tests,
+        detail=seen.detail,
+        protected_changed=seen.protected_changed,
+        output_tail=tail,
+    )
+
+
+def what(recorded: ev.Recorded, directory: Directory) -> str:
+    """The event in a few words."""
+    event = recorded.event
+    name = _WORDS.get(type(event).__name__) or _spaced(type(event).__name__)
+    if isinstance(event, ev.TaskSubmitted):
+        return f"asked {who(event.assignee, directory) or '@coordinator'}"
+    if isinstance(event, ev.CheckReported):
+        return f"check {event.run.check}: {event.run.outcome.value}"
+    if isinstance(event, ev.TaskReassigned):
+        return f"reassigned to {who(event.assignee, directory) or '@coordinator'}"
+    if isinstance(event, ev.CommandRefused):
+        return f"refused {_spaced(event.command)}: {event.code}"
+    if isinstance(event, ev.AgentJoined):
+        return f"@{event.alias} joined"
+    if isinstance(event, ev.PresenceChanged):
+        return f"presence {event.presence}"
+    mode = getattr(event, "mode", "")
+    return f"{name} {mode}".strip()
+
+
+_WORDS = {
+    "TaskClaimed": "took it",
+    "TaskProgressed": "progress",
+    "QuestionAsked": "asked back",
+    "QuestionAnswered": "answered",
+    "ResultHandedIn": "handed in",
+    "ResultApproved": "approved",
+    "ChangesRequested": "wants changes",
+    "ResultRefused": "refused the result",
+    "TaskDeclined": "declined",
+    "TaskFailed": "failed",
+    "TaskCanceled": "canceled",
+    "CancelRequested": "asked to cancel",
+    "TaskReleased": "gave it back",
+    "LeaseLapsed": "lease lapsed",
+    "LeaseRecovered": "lease renewed after a restart",
+    "DeliveryLeased": "about to dispatch",
+    "DeliveryBegun": "began",
+    "DeliveryRecorded": "has the body",
+    "DeliveryReturned": "did not begin",
+    "DeliveryUnverified": "lost sight of it",
+}
+
+
+def _spaced(name: str) -> str:
+    return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+
+
+def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, seconds: float | None) -> forms.Line:
+    """One event as one line of a history, trace or feed."""
+    event = recorded.event
+    text = event.text.body if event.text and event.text.body else event.text.title if event.text else ""
+    error = event.message if isinstance(event, ev.CommandRefused) else ""
+    if isinstance(event, ev.CheckReported) and event.run.outcome.value != "passed":
+        error = event.run.detail or f"exit {event.run.exit_code}"
+    return forms.Line(
+        position=recorded.position,
+        at=when(recorded.at),
+        who=who(recorded.actor.id, directory),
+        asserted=recorded.actor.assertion is Assertion.ASSERTED,
+        what=what(recorded, directory),
+        task_id=recorded.stream if recorded.stream.startswith("tsk_") else "",
+        before=before,
+        after=after,
+        text=text,
+        workspace=recorded.workspace,
+        seconds=seconds,
+        error=error,
+    )
+
+
+def lines(history: list[ev.Recorded], directory: Directory) -> tuple[forms.Line, ...]:
+    """Events in order, each with the place of its task before and after and the time since that task's last event."""
+    places: dict[str, tuple[str, float]] = {}
+    shown = []
+    for recorded in history:
+        before, at = places.get(recorded.stream, ("", 0.0))
+        after = _place_after(recorded)
+        seconds = round(recorded.at - at, 3) if at else None
+        shown.append(line(recorded, directory, before, after, seconds))
+        if after:
+            places[recorded.stream] = (after, recorded.at)
+    return tuple(shown)
+
+
+def _place_after(recorded: ev.Recorded) -> str:
+    event = recorded.event
+    if not isinstance(event, ev.TaskEvent):
+        return ""
+    return f"{event.state.value}/{event.reason.value}" if event.reason.value else event.state.value
+
+
+def facts(work: Work, directory: Directory) -> tuple[forms.FactShown, ...]:
+    """The facts of the newest assignment, in order, with their witnesses."""
+    assignment = work.assignment
+    if assignment is None:
+        return ()
+    shown = [
+        forms.FactShown(
+            fact=seen.fact.value, at=when(seen.at), witness=_witness(seen.witness, directory), evidence=seen.evidence
+        )
+        for seen in assignment.facts
+    ]
+    if assignment.unverified:
+        shown.append(
+            forms.FactShown(
+                fact="unverified",
+                at=when(assignment.updated_at),
+                witness="host",
+                evidence=work.task.doubt or "no outcome",
+            )
+        )
+    return tuple(shown)
+
+
+def _witness(witness: str, directory: Directory) -> str:
+    session = directory.sessions.get(witness)
+    if session is not None:
+        return f"{directory.alias_of(session.agent)} {witness}"
+    return directory.alias_of(witness)

@@ -1,0 +1,141 @@
+"""The wiring of `bootstrap`, apart from it so that the life verbs start fast: every concrete class is named here."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tallystick import __version__, wire
+from tallystick.app.calls import Call, Handler
+from tallystick.app.clock import HighWater, RandomIds, SystemClock
+from tallystick.app.custody import Custody, Hints, Refusals
+from tallystick.app.deliver import Deliverer
+from tallystick.app.desk.desk import FrontDesk
+from tallystick.app.desk.ground import Services
+from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.duties import Duties
+from tallystick.app.execute import Executor
+from tallystick.app.feed import Feed
+from tallystick.app.gather import Gather
+from tallystick.app.heads import Heads
+from tallystick.app.host import Service
+from tallystick.app.kept import KeptBlobs
+from tallystick.app.openings import FirstThings, Record
+from tallystick.app.presence import Presence
+from tallystick.app.verify import Verifier
+from tallystick.app.views import Views
+from tallystick.app.words import Words
+from tallystick.config import Settings
+from tallystick.core import events as ev
+from tallystick.core.state import Work
+from tallystick.edge.api import ApiServer, control_path
+from tallystick.edge.api.verbs import verbs
+from tallystick.edge.cli import Cli
+from tallystick.edge.command import CommandTransport
+from tallystick.edge.git import GitCommands
+from tallystick.edge.process import ProcessRunner, prefixes
+from tallystick.store.blobs import BlobStore
+from tallystick.store.sqlite import SqliteStore
+
+
+def assemble(
+    settings: Settings, diagnostics: Diagnostics, life: Mapping[str, Handler], stop: Callable[[str], None]
+) -> list[Service]:
+    """The services of a host, in the order in which they start."""
+    home, limits = settings.home, settings.limits
+    clock = HighWater(SystemClock(), 0.0)
+    new_id = RandomIds(clock)
+    store = SqliteStore.open(home / "tally.db")
+    blobs = KeptBlobs(BlobStore(home / "blobs"))
+    git = GitCommands(home)
+    runner = ProcessRunner(home, clock.clock, masks=(str(control_path(home).parent),))
+    heads, feed, presence, words = Heads(store), Feed(), Presence(clock, limits), Words(store)
+    gather = Gather(store, heads, clock, presence, limits)
+    views = Views(store, lambda: heads.committed_directory, presence, clock, feed, blobs, limits, runner.level)
+    hints = Hints(home, wire.hint_path, heads, views)
+    executor = Executor(store, heads, gather, clock, feed, limits, hints.before_commit)
+    verifier = Verifier(home, git, runner, blobs, executor, new_id, diagnostics, prefixes)
+    commands = CommandTransport(home, git, runner, blobs, new_id, limits, prefixes)
+    deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, {"command": commands}, diagnostics)
+    duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics)
+    custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__)
+    first = FirstThings(heads, executor, store, new_id, _user(), os.getuid())
+    desk = FrontDesk(
+        Services(
+            home=home,
+            limits=limits,
+            person_verbs=settings.person_verbs,
+            store=store,
+            maintenance=store,
+            heads=heads,
+            executor=executor,
+            views=views,
+            presence=presence,
+            clock=clock,
+            feed=feed,
+            new_id=new_id,
+            git=git,
+            runner=runner,
+            blobs=blobs,
+            verifier=verifier,
+            diagnostics=diagnostics,
+            engine=store.engine(),
+        )
+    )
+    _join(executor, deliverer, duties, custody, hints, verifier, first, Refusals(executor, clock))
+    api = ApiServer(_ops(desk, life, stop), path=control_path(home), diagnostics=diagnostics)
+    return [Record(store, heads, clock), executor, first, custody, hints, verifier, deliverer, duties, api]
+
+
+def _join(
+    executor: Executor,
+    deliverer: Deliverer,
+    duties: Duties,
+    custody: Custody,
+    hints: Hints,
+    verifier: Verifier,
+    first: FirstThings,
+    refusals: Refusals,
+) -> None:
+    """What follows a commit, and who ends what runs."""
+
+    def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
+        for part in (deliverer, duties, custody, hints):
+            part.committed(rows)
+        if not isinstance(recorded.event, ev.TaskEvent):
+            deliverer.look()
+        if isinstance(recorded.event, ev.AgentLeft):
+            first.follow_left(recorded.stream)
+
+    async def end_run(work: Work) -> bool:
+        return await verifier.end_check(work) and await deliverer.end(work)
+
+    executor.follow = follow
+    executor.refused = refusals.refused
+    duties.end_run = end_run
+    duties.run_check = verifier.run_check
+
+
+def _ops(desk: FrontDesk, life: Mapping[str, Handler], stop: Callable[[str], None]) -> dict[str, Handler]:
+    async def status() -> dict[str, Any]:
+        found: dict[str, Any] = await life["status"](None)  # type: ignore[arg-type]
+        return found
+
+    async def request_stop() -> None:
+        stop("down")
+
+    cli = Cli(desk, status=status, stop=request_stop)
+
+    async def answer(call: Call) -> int:
+        return await cli(call)
+
+    return {**life, **verbs(desk), "cli": answer}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "owner"

@@ -1,0 +1,254 @@
+"""Where concrete classes are named: settings become a host. And the verbs about a host's own life."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallystick import __version__, wire
+from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.home import HomeGuard
+from tallystick.app.lock import HomeLock
+from tallystick.config import Settings, load
+from tallystick.core.errors import ErrorCode, Refused, denied, invalid
+
+if TYPE_CHECKING:
+    from tallystick.app.calls import Call, Handler
+    from tallystick.app.host import Host
+
+PATIENCE = 20.0
+"""Seconds that a start in the background waits for a host that is stopping, and a stop for the host's end."""
+
+
+def build(settings: Settings) -> Host:
+    """The host of a home, its parts named and joined. The home's lock must be held."""
+    from tallystick.app.host import Host
+    from tallystick.assembly import assemble
+
+    limits = settings.limits
+    diagnostics = Diagnostics(
+        settings.home / "log" / "host.jsonl", files=limits.diagnostics_files, size=limits.diagnostics_bytes
+    )
+    host = Host(settings.home, [], diagnostics=diagnostics)
+    host.services += assemble(settings, diagnostics, lifecycle(host, started_at=time.time()), host.request_stop)
+    return host
+
+
+def lifecycle(host: Host, *, started_at: float) -> dict[str, Handler]:
+    """The operations about the host itself: `status` and `down`."""
+
+    async def status(_: Call) -> dict[str, Any]:
+        return {
+            "running": True,
+            "pid": host.pid,
+            "version": __version__,
+            "home": str(host.home),
+            "uptime_seconds": round(time.time() - started_at, 3),
+        }
+
+    async def down(call: Call) -> dict[str, Any]:
+        if call.facts.listener or call.facts.environment.get("TALLY_SESSION"):
+            raise denied("A session may not stop the host.", "Ask the person to run `tally down`.")
+        host.request_stop("down")
+        return {"stopping": True, "pid": host.pid}
+
+    return {"status": status, "down": down}
+
+
+# --- the verbs --------------------------------------------------------------------------------------------------
+
+
+def main(argv: list[str]) -> int:
+    """`python -m tallystick VERB`: what works without a running host. The exit code."""
+    verb, words = (argv[0], argv[1:]) if argv else ("", [])
+    try:
+        if verb == "up":
+            return up(words)
+        if verb in VERBS:
+            return VERBS[verb](words)
+        raise invalid(f"`tally {verb}` needs a running host.", "Start one with `tally up`.")
+    except Refused as refused:
+        return complain(refused)
+    except wire.WireError as error:
+        return complain(_as_refused(error))
+
+
+def complain(refused: Refused) -> int:
+    """Print a refusal; the exit code (2 for a wrong use)."""
+    sys.stderr.write(wire.printable(f"tally: {refused.message}\n{refused.remedy}\n"))
+    return 2 if refused.code is ErrorCode.INVALID else 1
+
+
+def up(words: list[str]) -> int:
+    """Run a host in the foreground, or behind whoever starts one in the background, announced on a descriptor."""
+    given = _options(words, {"--replace": 0, "--background-ready-fd": 1})
+    if "--background-ready-fd" in given:
+        return _up_behind(int(given["--background-ready-fd"]))
+    guard = HomeGuard(Path(wire.home()))
+    guard.prepare()
+    if "--replace" in given:
+        stop_running(guard.lock)
+    guard.lock.take()
+    return _serve(guard, lambda: _say(f"Tallystick {__version__} serves {guard.home} (process {os.getpid()})."))
+
+
+def _up_behind(descriptor: int) -> int:
+    """The host in the background. Until it serves, all it says goes to its starter, and then to a log."""
+    announce = os.dup(descriptor)
+    if os.fork():
+        os._exit(0)  # the starter waits for this one; the host is nobody's child and no session's leader
+    try:
+        guard = HomeGuard(Path(wire.home()))
+        guard.prepare()
+        if guard.lock.take_within(PATIENCE, unless=is_served):
+            return _serve(guard, lambda: _announce(announce, guard.home))
+        os.write(announce, b'{"ready":{}}\n')  # another starter was faster
+    except Refused as refused:
+        fields = {"code": refused.code.value, "message": refused.message, "remedy": refused.remedy}
+        os.write(announce, wire.encode({"refused": fields}).encode() + b"\n")
+        return 1
+    return 0
+
+
+def _announce(descriptor: int, home: Path) -> None:
+    log = os.open(home / "log" / "start.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    os.dup2(log, 2)
+    os.close(log)
+    os.write(descriptor, b'{"ready":{}}\n')
+    os.close(descriptor)
+
+
+def _serve(guard: HomeGuard, ready: Callable[[], None]) -> int:
+    try:
+        run = _runner()
+        run(build(load(guard.home)).run(ready))
+    except (Refused, KeyboardInterrupt):
+        raise
+    except wire.WireError as error:
+        raise _as_refused(error) from None
+    except Exception as error:  # noqa: BLE001 - the boundary: the detail is recorded, the caller gets a number
+        reference = Diagnostics(guard.home / "log" / "host.jsonl").failure("start", error)
+        raise Refused(
+            ErrorCode.INTERNAL,
+            f"The host failed; the reference is {reference}.",
+            f"Find it in {guard.home / 'log' / 'host.jsonl'}.",
+        ) from None
+    finally:
+        guard.lock.release()
+    return 0
+
+
+def _runner() -> Callable[..., Any]:
+    try:
+        import uvloop
+    except ImportError:
+        import asyncio
+
+        return asyncio.run
+    return uvloop.run
+
+
+def is_served() -> bool:
+    """Whether a host answers for this home."""
+    try:
+        wire.connect(start=False).close()
+    except wire.WireError:
+        return False
+    return True
+
+
+def down(words: list[str]) -> int:
+    """Stop the running host in order, and wait for its end."""
+    _options(words, {})
+    home = Path(wire.home())
+    stopped = stop_running(HomeLock(home))
+    _say(f"The host (process {stopped}) has stopped." if stopped else f"No host runs for {home}.")
+    return 0
+
+
+def stop_running(lock: HomeLock) -> int:
+    """Ask the host that holds the lock to stop, and wait; its process id, 0 where there was none."""
+    if wire.is_session():
+        raise denied("A session may not stop or replace the host.", "Ask the person to do it.")
+    holder = lock.holder()
+    if holder is None:
+        return 0
+    try:
+        wire.connect(start=False, seconds=PATIENCE).call("down", env=wire.caller_environment())
+    except wire.Unreachable:
+        pass  # it is about to stop, or not there yet
+    except wire.WireError as error:
+        if error.code not in ("unsupported", "unavailable"):
+            raise
+        _ask_by_signal()
+    lock.wait_free(PATIENCE)
+    return holder.pid
+
+
+def _ask_by_signal() -> None:
+    """For a host that speaks another protocol. The kernel says which process listens; a number in a file may be stale,
+    or belong to another container."""
+    sock = wire.dial(wire.socket_path(wire.home()))
+    if sock is not None:
+        pid = wire.peer(sock)[1]
+        sock.close()
+        if pid > 1:
+            os.kill(pid, signal.SIGTERM)
+
+
+def status(words: list[str]) -> int:
+    """Show the host, if there is one; never starts it. Exit code 1 where none runs."""
+    as_json = "--json" in _options(words, {"--json": 0})
+    try:
+        found = wire.connect(start=False, seconds=wire.SHAKE_SECONDS).call("status")
+    except wire.Unreachable as error:
+        if error.code == "denied":
+            raise
+        found = {"running": False, "home": wire.home()}
+    if as_json:
+        _say(wire.encode(found))
+    elif found["running"]:
+        _say(
+            f"host     {found['version']}, process {found['pid']}\nhome     {found['home']}\n"
+            f"uptime   {int(found['uptime_seconds'])} s"
+        )
+    else:
+        _say(f"No host runs for {found['home']}. Start one with `tally up`.")
+    return 0 if found["running"] else 1
+
+
+def version(words: list[str]) -> int:
+    """Print the version."""
+    _options(words, {})
+    _say(f"tally {__version__}")
+    return 0
+
+
+VERBS: dict[str, Callable[[list[str]], int]] = {"down": down, "status": status, "--version": version}
+"""What works without a host, besides `up`."""
+
+
+def _options(words: list[str], known: dict[str, int]) -> dict[str, str]:
+    """Long options, some with one value. Anything else is refused."""
+    given: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word not in known or (known[word] and not rest):
+            allowed = ", ".join(known) or "none"
+            raise invalid(f"{word!r} is not understood here, or lacks its value.", f"Options are: {allowed}.")
+        given[word] = rest.pop(0) if known[word] else ""
+    return given
+
+
+def _say(text: str) -> None:
+    os.write(1, text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def _as_refused(error: wire.WireError) -> Refused:
+    return Refused(ErrorCode(error.code), error.message, error.remedy)

@@ -1,0 +1,93 @@
+"""The settings of a host: environment and `config.toml`, read once, frozen. A wrong one is refused, never ignored."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from tallystick import wire
+from tallystick.core.errors import Refused, invalid
+from tallystick.core.limits import Limits
+
+PersonVerbs = Literal["terminal", "page", "uid"]
+"""What shows that a person acts: a terminal, the page, or the user id alone (scripts and tests of a person)."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that can be set."""
+
+    home: Path
+    limits: Limits = Limits()
+    person_verbs: PersonVerbs = "terminal"
+    listen: str = ""
+    """ADDRESS:PORT of the page and the protocols over HTTP; empty: none."""
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What `config.toml` may hold."""
+
+    limits: dict[str, Any] = {}
+    person_verbs: Any = "terminal"
+    listen: Any = ""
+
+
+def load(home: Path | None = None) -> Settings:
+    """Read the settings of a home (else of TALLY_HOME, else of the platform's place). Raises `Refused` `invalid`."""
+    home = home or Path(wire.home())
+    file = home / "config.toml"
+    given = _read(file)
+    _refuse_unknown(given, _File, "", file)
+    limits = given.get("limits", {})
+    if not isinstance(limits, dict):
+        raise _wrong(file, "limits", "must be a table")
+    _refuse_unknown(limits, Limits, "limits.", file)
+    verbs = given.get("person_verbs", "terminal")
+    if verbs not in get_args(PersonVerbs):
+        raise _wrong(file, "person_verbs", "must be one of " + ", ".join(get_args(PersonVerbs)))
+    listen = given.get("listen", "")
+    if not isinstance(listen, str) or not _is_address(listen):
+        raise _wrong(file, "listen", "must be ADDRESS:PORT, for example 127.0.0.1:8765, or empty")
+    return Settings(home=home, limits=_limits(limits, file), person_verbs=verbs, listen=listen)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise invalid(f"{file} is no TOML in UTF-8: {error}.", "Correct that line.") from None
+    except OSError as error:
+        raise invalid(f"{file} cannot be read: {error.strerror}.", "Make it a readable file.") from None
+
+
+def _refuse_unknown(given: dict[str, Any], kind: type[msgspec.Struct], prefix: str, file: Path) -> None:
+    for key in given:
+        if key not in kind.__struct_fields__:
+            names = ", ".join(kind.__struct_fields__)
+            raise invalid(f"{file} sets {prefix}{key}, which is no setting.", f"Known are: {names}.")
+
+
+def _limits(given: dict[str, Any], file: Path) -> Limits:
+    for key, value in given.items():
+        try:
+            msgspec.convert({key: value}, Limits)
+        except msgspec.ValidationError as error:
+            raise _wrong(file, f"limits.{key}", f"is {value!r}: {_reason(error)}") from None
+    return msgspec.convert(given, Limits)
+
+
+def _reason(error: msgspec.ValidationError) -> str:
+    return str(error).partition(" - at ")[0]
+
+
+def _wrong(file: Path, key: str, what: str) -> Refused:
+    return invalid(f"The setting {key} in {file} {what}.", "Correct it; all settings are in docs/settings.md.")
+
+
+def _is_address(listen: str) -> bool:
+    address, separator, port = listen.rpartition(":")
+    return not listen or bool(address and separator and port.isdecimal() and port.isascii() and int(port) < 65536)

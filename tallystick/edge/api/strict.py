@@ -1,0 +1,82 @@
+"""Strict JSON at the door. msgspec refuses NaN, infinities, lone surrogates and overlong numbers by itself; duplicate
+keys and depth are checked here, at a cost that a plain request does not feel."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from tallystick.core.errors import Refused, invalid
+
+DEPTH = 64
+"""How deep objects and arrays may nest, all counted together."""
+
+_decode = msgspec.json.Decoder().decode
+_REMEDY = "Send one JSON object per line, UTF-8, each key once."
+
+
+class _Duplicate(Exception):
+    """A key stands twice in one object."""
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """One line as an object. Raises `Refused` `invalid`."""
+    try:
+        value = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise invalid(f"The line is no strict JSON: {error}.", _REMEDY) from None
+    except RecursionError:
+        raise _too_deep() from None
+    if type(value) is not dict:
+        raise invalid("The line is no JSON object.", _REMEDY)
+    nested = line.count(b"{") + line.count(b"[")
+    keys = len(value) if nested == 1 else _count_keys(value, may_be_deep=nested > DEPTH)
+    if not _has_each_key_once(line, keys):
+        _refuse_duplicates(line)
+    return value
+
+
+def _has_each_key_once(line: bytes, keys: int) -> bool:
+    """A cheap proof; False only means that it is not proved. Every key is followed by a colon, and a quote inside a
+    text is always escaped, so `":` occurs at least once per key of the text unless white space stands between."""
+    return line.count(b'":') == keys and b" :" not in line and b"\t:" not in line and b"\r:" not in line
+
+
+def _count_keys(value: Any, *, may_be_deep: bool) -> int:
+    keys = 0
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if may_be_deep and depth > DEPTH:
+            raise _too_deep()
+        inner: list[Any] = []
+        for item in level:
+            if type(item) is dict:
+                keys += len(item)
+                inner.extend(item.values())
+            elif type(item) is list:
+                inner.extend(item)
+        level = inner
+    return keys
+
+
+def _refuse_duplicates(line: bytes) -> None:
+    try:
+        json.loads(line, object_pairs_hook=_once)
+    except _Duplicate as error:
+        raise invalid(f"The key {str(error)[:100]!r} stands twice in one object.", _REMEDY) from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Duplicate(key)
+        found[key] = value
+    return found
+
+
+def _too_deep() -> Refused:
+    return invalid(f"The line nests deeper than {DEPTH}.", "Send flatter JSON.")

@@ -1,0 +1,142 @@
+"""Agents, workspaces, checks, permissions and the host on a sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tallystick.app.desk import forms
+from tallystick.core.identity import short
+from tallystick.edge.cli.page import Paint, Sheet, age, id_piece
+from tallystick.edge.cli.render_task import as_text, named
+
+
+def agents(sheet: Sheet, form: forms.Agents) -> None:
+    """All agents of a workspace, with strengths and track record, and its CONTEXT.md."""
+    if form.agents:
+        heads = ("NAME", "BY", "PRESENCE", "PROMISE", "OPEN", "RECORD", "STRENGTHS")
+        sheet.table(heads, [_agent_row(agent) for agent in form.agents])
+    else:
+        sheet.line("No agent has joined.")
+        sheet.command("join", "NAME", "--strengths", "TEXT")
+    if form.context:
+        sheet.heading("CONTEXT.md")
+        sheet.body(form.context)
+
+
+def _agent_row(agent: forms.AgentShown) -> Sequence[str | Paint]:
+    name = f"{agent.name} (coordinator)" if agent.coordinator else agent.name
+    presence = Paint(f"{agent.presence} {agent.mode}".strip(), "green" if agent.presence == "live" else "")
+    return (name, _by(agent), presence, agent.promise, str(agent.open_tasks), _record(agent), agent.strengths)
+
+
+def _by(agent: forms.AgentShown) -> str:
+    return f"{agent.connection} {agent.client}".strip()
+
+
+def _record(agent: forms.AgentShown) -> str:
+    counts = [f"{value} {name}" for name, value in agent.track_record.items() if _is_count(name, value)]
+    median = agent.track_record.get("median_seconds")
+    return ", ".join([*counts, *([f"median {age(median)}"] if isinstance(median, (int, float)) else [])])
+
+
+def _is_count(name: str, value: Any) -> bool:
+    return isinstance(value, int) and value > 0 and name != "median_seconds"
+
+
+def agent(sheet: Sheet, form: forms.AgentShown) -> None:
+    """One agent, as `join` leaves it."""
+    display = f"  {form.display_name}" if form.display_name else ""
+    sheet.line(Paint(form.name, "bold"), display, "  ", id_piece(form.agent_id))
+    sheet.field("by", _by(form), "  ", " ".join(form.command))
+    sheet.field("promise", f"{form.promise} ({form.presence})" if form.promise else "")
+    sheet.field("strengths", form.strengths)
+    sheet.field("capable of", ", ".join(form.capabilities))
+    sheet.field("provider", form.provider)
+    sheet.field("inbound", form.inbound)
+    sheet.field("level", form.level)
+    sheet.field("mode", form.mode)
+    sheet.field("in", ", ".join(form.workspaces))
+    sheet.field("owner", form.owner)
+    sheet.field("record", _record(form))
+
+
+def whoami(sheet: Sheet, form: forms.WhoAmI) -> None:
+    """Who the host takes the caller for, and why."""
+    sheet.line(Paint(form.name, "bold"), f"  {form.kind} ", id_piece(form.id), "  read only" if form.read_only else "")
+    sheet.field("because", form.because)
+    sheet.field("in", form.workspace, f" {short(form.workspace_id)}")
+    sheet.field("session", form.session and short(form.session))
+    sheet.field("known by", form.assertion)
+
+
+def workspaces(sheet: Sheet, form: forms.Workspaces) -> None:
+    """All workspaces, the present one marked."""
+    rows = [
+        ("*" if w.current else "", w.name, w.coordinator, ", ".join(w.providers), str(len(w.members)), w.mode, w.root)
+        for w in form.workspaces
+    ]
+    sheet.table(("", "NAME", "COORDINATOR", "PROVIDERS", "MEMBERS", "MODE", "ROOT"), rows)
+
+
+def workspace(sheet: Sheet, form: forms.WorkspaceShown) -> None:
+    """One workspace."""
+    sheet.line(Paint(form.name, "bold"), "  ", id_piece(form.workspace_id), "  current" if form.current else "")
+    sheet.field("root", form.root)
+    sheet.field("coordinator", form.coordinator)
+    sheet.field("providers", ", ".join(form.providers))
+    sheet.field("checks", ", ".join(form.checks))
+    sheet.field("members", ", ".join(form.members))
+    sheet.field("mode", form.mode)
+
+
+def checks(sheet: Sheet, form: forms.Checks) -> None:
+    """The checks of a workspace."""
+    if not form.checks:
+        sheet.line("There is no check yet.")
+        sheet.command("check", "add", "NAME", "--", "ARGV…")
+    for number, check in enumerate(form.checks):
+        if number:
+            sheet.blank()
+        sheet.line(Paint(as_text(check.get("name", "")), "bold"), f"  {as_text(check.get('kind', ''))}")
+        argv = check.get("argv", ())
+        sheet.field("command", " ".join(map(as_text, argv)))
+        for name, value in check.items():
+            if name not in ("name", "kind", "argv"):
+                named(sheet, name.replace("_", " "), value)
+
+
+def permissions(sheet: Sheet, form: forms.Permissions) -> None:
+    """What waits for a person's yes or no, each with the command."""
+    if not form.permissions:
+        sheet.line("No permission is waiting.")
+    for item in form.permissions:
+        target = item.permission_id or item.task_id
+        sheet.line(id_piece(target), "  ", item.kind, f"  {age(item.age)}  ", id_piece(item.task_id), f" {item.title}")
+        sheet.body(item.action)
+        sheet.field("digest", item.digest)
+        sheet.command("permission", "allow", short(target))
+        sheet.command("permission", "deny", short(target))
+
+
+def done(sheet: Sheet, form: forms.Done) -> None:
+    """Something without a task."""
+    sheet.line(form.detail, "" if form.changed else " (it was so already)")
+
+
+def diagnosis(sheet: Sheet, form: forms.Diagnosis) -> None:
+    """What doctor did and saw, and the fix where something is wrong."""
+    marks = {"ok": Paint("ok     ", "green"), "warning": Paint("warning", "yellow"), "error": Paint("error  ", "red")}
+    for finding in form.findings:
+        mark = marks.get("ok" if finding.ok else finding.level, Paint(finding.level, ""))
+        sheet.line(mark, "  ", Paint(finding.check, "bold"), f"  {finding.saw}")
+        if not finding.ok:
+            sheet.field("did", finding.did)
+            sheet.field("fix", finding.fix)
+
+
+def facts_of(sheet: Sheet, form: dict[str, Any]) -> None:
+    """Plain data: a name and a value in each line."""
+    for name, value in form.items():
+        shown = value if value not in (False, None) else "no" if value is False else ""
+        named(sheet, name.replace("_", " "), "yes" if shown is True else shown)

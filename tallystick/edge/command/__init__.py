@@ -1,0 +1,5 @@
+"""Agents that are a command line: a test runner, a linter, any headless coding client."""
+
+from tallystick.edge.command.transport import CommandTransport
+
+__all__ = ["CommandTransport"]

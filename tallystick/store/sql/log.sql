@@ -1,0 +1,73 @@
+-- The statements of the log itself.
+
+-- name: event_insert
+INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: name_of
+SELECT name FROM names WHERE id = ?;
+
+-- name: name_find
+SELECT id FROM names WHERE name = ?;
+
+-- name: name_insert
+INSERT INTO names VALUES (?, ?);
+
+-- name: name_last
+SELECT max(id) FROM names;
+
+-- name: stream_version
+SELECT max(
+  coalesce((SELECT max(version) FROM events WHERE stream = :stream), 0),
+  coalesce((SELECT max(version) FROM pack_streams WHERE stream = :stream), 0)
+);
+
+-- name: head_event
+SELECT position, hash FROM events WHERE position = (SELECT max(position) FROM events);
+
+-- name: head_archived
+SELECT position, hash FROM archived WHERE position = (SELECT max(position) FROM archived);
+
+-- name: hash_event
+SELECT hash FROM events WHERE position = ?;
+
+-- name: hash_archived
+SELECT hash FROM archived WHERE position = ?;
+
+-- name: stream_events
+SELECT * FROM events WHERE stream = ? AND version > ? ORDER BY version;
+
+-- name: stream_packs
+SELECT trace FROM pack_streams WHERE stream = ? AND version > ?;
+
+-- name: tail_events
+SELECT * FROM events WHERE position > ? ORDER BY position;
+
+-- name: tail_events_trace
+SELECT * FROM events WHERE trace = ? AND position > ? ORDER BY position;
+
+-- name: tail_events_kind
+SELECT * FROM events WHERE kind <> 'tsk' AND kind = ? AND position > ? ORDER BY position;
+
+-- name: tail_archived
+SELECT position, trace, hash FROM archived WHERE position > ? ORDER BY position;
+
+-- name: tail_archived_kind
+SELECT position, trace, hash FROM archived WHERE kind <> 'tsk' AND kind = ? AND position > ? ORDER BY position;
+
+-- name: pack
+SELECT events FROM packs WHERE trace = ?;
+
+-- name: pack_put
+INSERT INTO packs VALUES (?, ?) ON CONFLICT (trace) DO UPDATE SET events = excluded.events;
+
+-- name: pack_stream_put
+INSERT INTO pack_streams VALUES (?, ?, ?) ON CONFLICT (stream, trace) DO UPDATE SET version = excluded.version;
+
+-- name: archived_insert
+INSERT INTO archived VALUES (?, ?, ?, ?);
+
+-- name: trace_delete
+DELETE FROM events WHERE trace = ?;
+
+-- name: body_erase
+UPDATE events SET body = NULL WHERE position = ?;
