@@ -52,7 +52,8 @@ SELECT * FROM tasks WHERE task_id >= :prefix AND task_id < :prefix || '~' ORDER 
 SELECT * FROM tasks WHERE tail >= :tail AND tail < :tail || '~' ORDER BY tail, task_id LIMIT :limit;
 
 -- name: children
-SELECT * FROM tasks WHERE parent = :parent AND parent > '' AND open = 1 ORDER BY task_id;
+-- (without a word the planner walks all open tasks instead)
+SELECT * FROM tasks INDEXED BY tasks_parent WHERE parent = :parent AND parent > '' AND open = 1 ORDER BY task_id;
 
 -- name: held
 SELECT * FROM tasks
