@@ -13,6 +13,7 @@ from hashlib import sha256
 from tallystick.app.clock import HighWater
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.heads import Heads
 from tallystick.app.ports import Envelope, NewId, Receipt, Transport
 from tallystick.app.words import Words
@@ -44,6 +45,7 @@ class Deliverer:
         limits: Limits,
         transports: Mapping[str, Transport],
         diagnostics: Diagnostics,
+        reached: Reached = unmoved,
     ) -> None:
         self._store = store
         self._heads = heads
@@ -54,6 +56,7 @@ class Deliverer:
         self._limits = limits
         self._transports = transports
         self._diagnostics = diagnostics
+        self._reached = reached
         self._wake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._pushes: dict[str, asyncio.Task[None]] = {}
@@ -66,6 +69,7 @@ class Deliverer:
         for agent in self._pushed_to():
             for row in await self._store.query("outstanding", recipient=agent.agent_id):
                 await self._recover(agent, str(row["task_id"]), str(row["delivery_id"]))
+                self._reached("deliver.mid_recovery")
         self._loop = asyncio.create_task(self._run(), name="deliver")
 
     async def stop(self) -> None:
@@ -128,10 +132,12 @@ class Deliverer:
             intent_id=intent_of(work, delivery_id),
             lease_seconds=seconds + self._limits.command_lease_margin_seconds,
         )
+        self._reached("deliver.before_lease")
         try:
             outcome = await self._executor.execute(lease, HOST)
         except Refused:
             return  # lost the race, or it is no longer due
+        self._reached("deliver.after_lease")
         if outcome.work is not None:
             self._push(agent, outcome.work, delivery_id, adopted=False)
 
@@ -149,15 +155,19 @@ class Deliverer:
 
         async def began(witness: str, evidence: str) -> None:
             begun = cmd.BeginDelivery(task_id=task_id, delivery_id=delivery_id, witness=witness, evidence=evidence)
+            self._reached("deliver.before_begin")
             try:
                 await self._executor.execute(begun, HOST)
             except Refused:
                 return  # an earlier host recorded it already
+            self._reached("deliver.after_begin")
 
         try:
             envelope = await self._envelope(agent, work, delivery_id, adopted=adopted)
             receipt = await self._transports[agent.connection].send(envelope, began)
+            self._reached("deliver.before_report")
             await self._report(agent, work, delivery_id, receipt)
+            self._reached("deliver.after_report")
         except Refused as refusal:
             self._diagnostics.record("report refused", task=task_id, delivery=delivery_id, detail=str(refusal))
         except Exception as error:  # noqa: BLE001 - whatever happened to it is not known

@@ -16,6 +16,7 @@ import msgspec
 from tallystick.app.counts import counted
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.ports import Blobs, Git, Job, JobResult, NewId, Runner, Sandbox
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused
@@ -48,6 +49,7 @@ class Verifier:
         new_id: NewId,
         diagnostics: Diagnostics,
         prefixes: Callable[[str, str, str, str], tuple[str, ...]],
+        reached: Reached = unmoved,
     ) -> None:
         self._home = home
         self._git = git
@@ -57,6 +59,7 @@ class Verifier:
         self._new_id = new_id
         self._diagnostics = diagnostics
         self._prefixes = prefixes
+        self._reached = reached
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._running: dict[str, asyncio.Task[None]] = {}
 
@@ -110,9 +113,12 @@ class Verifier:
 
     async def _check(self, task: Task, job_id: str) -> None:
         try:
+            self._reached("verify.before_run")
             run = await self.run(task, job_id)
+            self._reached("verify.before_report")
             report = cmd.ReportCheck(task_id=task.task_id, revision=task.revision, run=run)
             await self._executor.execute(report, HOST)
+            self._reached("verify.after_report")
             self._runner.forget(job_id)
         except Refused as refusal:
             self._diagnostics.record("check refused", task=task.task_id, detail=str(refusal))

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.ports import Blobs, Envelope, Git, Job, JobResult, NewId, Receipt, Runner, Sandbox
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Prefix
@@ -36,6 +37,7 @@ class CommandTransport:
         new_id: NewId,
         limits: Limits,
         prefixes: Callable[[str, str, str, str], tuple[str, ...]],
+        reached: Reached = unmoved,
     ) -> None:
         self._home = home
         self._git = git
@@ -44,6 +46,7 @@ class CommandTransport:
         self._new_id = new_id
         self._limits = limits
         self._prefixes = prefixes
+        self._reached = reached
 
     async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:
         """Run it to its end. See `app.ports.Transport`."""
@@ -52,6 +55,7 @@ class CommandTransport:
         try:
             if not envelope.adopted:
                 await self._prepare(envelope, tree)
+                self._reached("command.prepared")
         except Refused as refusal:
             await self._clean(tree)
             return Receipt(outcome="returned", detail=f"The work tree could not be made: {refusal.message}")
