@@ -24,6 +24,7 @@ from tallystick.app.heads import Heads
 from tallystick.app.host import Service
 from tallystick.app.kept import KeptBlobs
 from tallystick.app.openings import FirstThings, Record
+from tallystick.app.orphans import Orphans
 from tallystick.app.ports import Clock
 from tallystick.app.presence import Presence
 from tallystick.app.verify import Verifier
@@ -78,6 +79,7 @@ def assemble(
     deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, transports, diagnostics, reached)
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
     custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__, reached)
+    orphans = Orphans(home, heads, runner, git, diagnostics)
     first = FirstThings(heads, executor, store, new_id, _user(), os.getuid())
     desk = FrontDesk(
         Services(
@@ -101,9 +103,9 @@ def assemble(
             engine=store.engine(),
         )
     )
-    _join(executor, deliverer, duties, custody, hints, verifier, first, Refusals(executor, clock))
+    _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock))
     api = ApiServer(_ops(desk, life, stop), path=control_path(home), diagnostics=diagnostics)
-    return [Record(store, heads, clock), executor, first, custody, hints, verifier, deliverer, duties, api]
+    return [Record(store, heads, clock), executor, first, custody, hints, orphans, verifier, deliverer, duties, api]
 
 
 def _join(
@@ -113,12 +115,14 @@ def _join(
     custody: Custody,
     hints: Hints,
     verifier: Verifier,
+    presence: Presence,
     first: FirstThings,
     refusals: Refusals,
 ) -> None:
     """What follows a commit, and who ends what runs."""
 
     def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
+        presence.committed(recorded, rows)
         for part in (deliverer, duties, custody, hints):
             part.committed(rows)
         if not isinstance(recorded.event, ev.TaskEvent):

@@ -183,6 +183,8 @@ class Duties:
         await self._host(cmd.LapseLease(task_id=task.task_id, delivery_id=delivery, fence=task.fence))
 
     async def _doubt(self, work: Work) -> None:
+        if self._presence.lease_left(work.task) > 0:
+            return
         detail = "The host lost sight of a run that had begun, and its lease is over."
         await self._host(cmd.DoubtTask(task_id=work.task.task_id, detail=detail))
 
