@@ -80,7 +80,7 @@ def _fail(message: str, remedy: str) -> int:
 def play(stage: Stage) -> None:
     """The whole of it, in the order in which a newcomer would meet it."""
     screen, began = stage.screen, time.monotonic()
-    screen.note("Tallystick in a minute: a request followed until it is proven, then one that is only claimed to be done.")
+    screen.note("Tallystick in a minute: a request proven step by step, then one that is only claimed to be done.")
     screen.note("Home and repository are temporary; nothing of yours is touched.")
     prepare(stage)
     honest(stage)
