@@ -136,6 +136,7 @@ class Place:
         return [(int(code), self._shown(text)) for code, text in answers]
 
     def _shown(self, text: str) -> list[str]:
+        text = text.replace(self.environment()["PATH"], f"{PERSON_HOME}/bin:/usr/bin:/bin")
         shown = text.replace(str(self.home), f"{PERSON_HOME}/.local/share/tallystick").replace(self.person, "@ada")
         return [line.rstrip() for line in shown.replace(str(self.root), PERSON_HOME).splitlines()]
 
