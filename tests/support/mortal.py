@@ -50,8 +50,8 @@ def number(name: str) -> float:
 
 
 def disk() -> str:
-    import apsw  # noqa: PLC0415
-    from vfs import Disk, FaultyVfs  # noqa: PLC0415
+    import apsw
+    from vfs import Disk, FaultyVfs
 
     class Commanded(Disk):
         def write(self, name: str, offset: int, data: bytes | None) -> None:
@@ -65,7 +65,7 @@ def disk() -> str:
         def delete(self, name: str) -> None:
             pass
 
-    global KEPT  # noqa: PLW0603 - SQLite keeps no reference to it
+    global KEPT
     KEPT = FaultyVfs("faulty", Commanded())
     return "faulty"
 
