@@ -47,7 +47,7 @@ class Gather:
             return Context(**base, lease_until=now + left if left > 0 else 0.0)  # type: ignore[arg-type]
         if isinstance(command, cmd.LeaseDelivery) and work is not None:
             assignment = work.delivery(command.delivery_id)
-            count = await self._outstanding(assignment.recipient) if assignment else 0
+            count = await self._heads.outstanding(assignment.recipient) if assignment else 0
             return Context(**base, outstanding=count)  # type: ignore[arg-type]
         if isinstance(command, cmd.ReassignTask):
             return Context(**base, live=self._presence.live_agents(self._heads.directory))  # type: ignore[arg-type]
@@ -115,16 +115,3 @@ class Gather:
             return None
         work_found = await self._heads.work(str(rows[0]["task_id"]))
         return work_found.task if work_found else None
-
-    async def _outstanding(self, recipient: str) -> int:
-        rows = await self._store.query("outstanding", recipient=recipient)
-        ids = {str(row["delivery_id"]) for row in rows}
-        for work in self._heads.pending.values():
-            for d in work.deliveries:
-                if d.recipient != recipient:
-                    continue
-                if d.open and d.intent == "intended":
-                    ids.add(d.delivery_id)
-                else:
-                    ids.discard(d.delivery_id)
-        return len(ids)

@@ -118,6 +118,18 @@ class Heads:
             self._queued_by[key] = int(rows[0]["count"] or 0) + self._uncommitted(recipient, sender)
         return self._queued_by[key]
 
+    async def outstanding(self, recipient: str) -> int:
+        """Deliveries that are being carried out. What is in doubt runs no more, so it takes no slot."""
+        rows = await self._store.query("outstanding", recipient=recipient)
+        tasks = {str(row["task_id"]) for row in rows} | self.pending.keys()
+        works = [await self.work(task_id) for task_id in sorted(tasks)]
+        return sum(
+            d.open and d.recipient == recipient and d.intent == "intended"
+            for work in works
+            if work is not None
+            for d in work.deliveries
+        )
+
     def _uncommitted(self, recipient: str, sender: str | None) -> int:
         """How many of the pending tasks' open deliveries the store cannot have counted yet."""
         count = 0

@@ -7,7 +7,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from tallystick import wire  # noqa: E402
+from tallystick import wire
 
 line = wire.connect(start=False, path=wire.socket_path(wire.home()), seconds=60)
 print("ready", flush=True)
