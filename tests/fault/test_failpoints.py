@@ -217,7 +217,12 @@ def alive(place):
 
 
 COMMON = ("checked", "commanded", "ended")
-PARTS = {"deliver": ("commanded", "ended"), "command": ("commanded",), "process": ("commanded",), "verify": ("checked",)}
+PARTS = {
+    "deliver": ("commanded", "ended"),
+    "command": ("commanded",),
+    "process": ("commanded",),
+    "verify": ("checked",),
+}
 EVERYWHERE = {"executor.before_append", "executor.after_append", "before_begin", "after_begin", "after_write",
               "before_commit", "after_commit"}
 BEFORE = {  # what must have happened before the host that is killed starts

@@ -53,7 +53,11 @@ class Work(Place):
         os.write(self.gate, b"open\n")
 
     def runs(self):
-        return os.read(self.counter, 65536).decode().split()
+        """What the commands wrote since it was looked at last: one intent per run."""
+        try:
+            return os.read(self.counter, 65536).decode().split()
+        except BlockingIOError:
+            return []
 
     def ask(self, address, **args):
         self.number += 1
@@ -226,10 +230,11 @@ def test_reported_36_a_command_survives_its_host_and_is_reported_once(work, whil
         work.open_gate()
     work.until(task, "completed")
     assert len(work.runs()) == 1
+    for folder in ("jobs", "worktrees"):
+        eventually(lambda folder=folder: not list((work.path / folder).iterdir()), f"that nothing is left in {folder}")
     work.stop()
     counts, _ = work.counts()
     assert counts[task]["ResultHandedIn"] == 1
-    assert list((work.path / "jobs").iterdir()) == list((work.path / "worktrees").iterdir()) == []
 
 
 @pytest.mark.parametrize("outcome", ["redo", "done"])
@@ -263,17 +268,19 @@ def test_a_doubt_takes_no_slot_from_the_work_that_waits(work):
     work.command("slow", "head -1 {gate}")
     first = work.ask("@slow")
     work.until(first, "working")
+    eventually(lambda: work.runs(), "its first run")
     os.kill(keepers(work.path)[0]["pid"], signal.SIGKILL)
+    eventually(lambda: not processes(work), "the end of the command")
     second = work.ask("@slow")
     work.open_gate()
     work.until(second, "completed")
 
 
 def test_a_cancel_is_confirmed_only_when_the_processes_are_gone(work):
-    work.command("stubborn", "trap 'head -1 {gate}; exit 0' TERM\nwhile :; do sleep 0.05; done")
+    work.command("stubborn", "trap 'head -1 {gate}; exit 0' TERM\necho ready > {count}\nwhile :; do sleep 0.05; done")
     task = work.ask("@stubborn")
     work.until(task, "working")
-    eventually(lambda: processes(work), "its process")
+    eventually(lambda: "ready" in work.runs(), "that it can say no")
     work.call("cancel", task=task)
     work.look()
     assert place_of(work.show(task)) == "working"
