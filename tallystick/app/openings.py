@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 
+import msgspec
+
 from tallystick.app.clock import HighWater
 from tallystick.app.execute import Executor
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId
 from tallystick.core import commands as cmd
-from tallystick.core.errors import Refused
+from tallystick.core.errors import Refused, unavailable
 from tallystick.core.identity import HOST, RESERVED_ALIASES, Prefix
 from tallystick.store.interface import Store
 
@@ -27,7 +29,14 @@ class Record:
 
     async def start(self) -> None:
         """Fold who and where from the log; time goes on from its newest event."""
-        self._clock.not_before(await self._heads.open())
+        try:
+            self._clock.not_before(await self._heads.open())
+        except msgspec.MsgspecError as error:
+            await self._store.close()
+            raise unavailable(
+                f"The log is damaged: an event about an agent, a person or a workspace cannot be read ({error}).",
+                "Keep a copy of this home as it is, then put tally.db back from a backup.",
+            ) from error
 
     async def stop(self) -> None:
         """Flush and close."""

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "fault")]
 
 from tallystick import bootstrap  # noqa: E402
+from tallystick.app import custody  # noqa: E402
 from tallystick.app.clock import SystemClock  # noqa: E402
 from tallystick.assembly import World  # noqa: E402
 from tallystick.edge.process import runner  # noqa: E402
@@ -83,6 +84,7 @@ def wish(name: str) -> object:
 KEPT = None
 faulthandler.register(signal.SIGUSR1, all_threads=True)
 checkpoint.PASSIVE_PAGES = 1  # checkpoints are rare otherwise
+custody._FIRST_LOOK = WISHES.get("first_look", custody._FIRST_LOOK)
 if WISHES.get("sandbox") is False:
     runner.try_out = lambda: runner.Trial(reason="None is wanted.", remedy="")
 world = World(
