@@ -231,7 +231,20 @@ def version(words: list[str]) -> int:
     return 0
 
 
-VERBS: dict[str, Callable[[list[str]], int]] = {"down": down, "status": status, "--version": version}
+def demonstrate(words: list[str]) -> int:
+    """Show the main job in a temporary home; the exit code says whether everything was as promised."""
+    _options(words, {})
+    from tallystick import demo
+
+    return demo.main()
+
+
+VERBS: dict[str, Callable[[list[str]], int]] = {
+    "down": down,
+    "status": status,
+    "try": demonstrate,
+    "--version": version,
+}
 """What works without a host, besides `up`."""
 
 

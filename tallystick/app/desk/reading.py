@@ -27,6 +27,9 @@ class Reading(Ground):
 
     async def saw_inbox(self, guest: Guest, inbox: forms.Inbox) -> None:
         """Items shown count as seen; an event only if one was new."""
+        shown = [i.task_id for i in (*inbox.turns, *inbox.notices)]
+        if shown:
+            self.remember(guest, max(shown))
         items = tuple((i.task_id, i.version) for i in (*inbox.turns, *inbox.notices) if i.new)
         await self._saw(guest, items)
 
@@ -43,12 +46,10 @@ class Reading(Ground):
     async def wait(self, guest: Guest, task: str, *, version: int, seconds: float) -> forms.Shown:
         """The task as soon as it is newer than `version`, or as it is after `seconds`."""
         task_id = await self.task_id(guest, task)
-        seen = await self.s.views.show(task_id)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(seconds, self.s.limits.wait_seconds)):
-                async for shown in self.s.views.follow(task_id, lambda s: s.version > version):
-                    seen = shown
-        return seen
+                await self.s.views.newer(task_id, version)
+        return await self.s.views.show(task_id)
 
     async def hint(self, guest: Guest) -> str:
         """A line for a hook about what waits; empty when nothing does."""
