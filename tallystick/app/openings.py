@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 
-import msgspec
-
 from tallystick.app.clock import HighWater
 from tallystick.app.execute import Executor
 from tallystick.app.heads import Heads
@@ -14,7 +12,7 @@ from tallystick.app.ports import NewId
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, unavailable
 from tallystick.core.identity import HOST, RESERVED_ALIASES, Prefix
-from tallystick.store.interface import Store
+from tallystick.store.interface import Store, StoreUnavailableError
 
 _DEFAULT = "default"
 
@@ -31,10 +29,10 @@ class Record:
         """Fold who and where from the log; time goes on from its newest event."""
         try:
             self._clock.not_before(await self._heads.open())
-        except msgspec.MsgspecError as error:
+        except StoreUnavailableError as error:
             await self._store.close()
             raise unavailable(
-                f"The log is damaged: an event about an agent, a person or a workspace cannot be read ({error}).",
+                f"Who and where cannot be read from the log: {error}",
                 "Keep a copy of this home as it is, then put tally.db back from a backup.",
             ) from error
 
