@@ -56,7 +56,7 @@ class Gather:
 
     async def _slots(self, c: cmd.LeaseDelivery, _actor: Actor, work: Work | None) -> Facts:
         delivery = work.delivery(c.delivery_id) if work else None
-        return {"outstanding": await self._outstanding(delivery.recipient) if delivery else 0}
+        return {"outstanding": await self._heads.outstanding(delivery.recipient) if delivery else 0}
 
     async def _for_reassign(self, _c: cmd.ReassignTask, _actor: Actor, work: Work | None) -> Facts:
         return {
@@ -126,16 +126,3 @@ class Gather:
             return None
         work_found = await self._heads.work(str(rows[0]["task_id"]))
         return work_found.task if work_found else None
-
-    async def _outstanding(self, recipient: str) -> int:
-        rows = await self._store.query("outstanding", recipient=recipient)
-        ids = {str(row["delivery_id"]) for row in rows}
-        for work in self._heads.pending.values():
-            for d in work.deliveries:
-                if d.recipient != recipient:
-                    continue
-                if d.open and d.intent == "intended":
-                    ids.add(d.delivery_id)
-                else:
-                    ids.discard(d.delivery_id)
-        return len(ids)
