@@ -67,6 +67,7 @@ SELECT * FROM tasks WHERE parent = :parent AND parent > '' ORDER BY task_id;
 -- name: dedup
 SELECT * FROM tasks WHERE workspace = :workspace AND requester = :requester AND key = :key;
 
+-- A closed task may be due as well: what has to follow in the children of a canceled one.
 -- name: due_tasks
 SELECT * FROM tasks INDEXED BY tasks_due WHERE due_at <= :now ORDER BY due_at, task_id LIMIT :limit;
 
