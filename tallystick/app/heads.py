@@ -5,7 +5,9 @@ Everything here can be dropped and loaded again from the store; after a failed b
 
 from __future__ import annotations
 
+import heapq
 from collections import OrderedDict
+from collections.abc import AsyncIterator
 
 from tallystick.core.directory import Directory
 from tallystick.core.directory import evolve as evolve_directory
@@ -35,15 +37,32 @@ class Heads:
         """Fold the directory from the log. Returns the time of its last event."""
         directory = Directory()
         last_at = 0.0
-        for prefix in _PLACES:
-            after = 0
-            while page := await self._store.tail(after, 1000, stream_prefix=prefix):
-                for recorded in page:
-                    directory = evolve_directory(directory, recorded)
-                    last_at = max(last_at, recorded.at)
-                after = page[-1].position
+        async for recorded in self._in_order():
+            directory = evolve_directory(directory, recorded)
+            last_at = max(last_at, recorded.at)
         self.directory = self.committed_directory = directory
         return last_at
+
+    async def _in_order(self) -> AsyncIterator[Recorded]:
+        """The events of parties and places as they came: an agent joins a workspace that has to be there."""
+        kinds = [self._of_kind(prefix) for prefix in _PLACES]
+        newest = [(first.position, first, kind) for kind in kinds if (first := await anext(kind, None))]
+        heapq.heapify(newest)
+        while newest:
+            _, recorded, kind = newest[0]
+            yield recorded
+            following = await anext(kind, None)
+            if following is None:
+                heapq.heappop(newest)
+            else:
+                heapq.heapreplace(newest, (following.position, following, kind))
+
+    async def _of_kind(self, prefix: str) -> AsyncIterator[Recorded]:
+        after = 0
+        while page := await self._store.tail(after, 1000, stream_prefix=prefix):
+            for recorded in page:
+                yield recorded
+            after = page[-1].position
 
     async def work(self, task_id: str) -> Work | None:
         """The task as of its newest event, uncommitted ones included; None if there is none."""

@@ -160,3 +160,9 @@ def memory() -> float:
     """The most MB that this process ever held; the kernel's number, so nothing escapes it."""
     gc.collect()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1000)
+
+
+async def test_the_directory_is_the_same_after_a_restart(desk: Desk) -> None:
+    again = Heads(desk.store)
+    await again.open()
+    assert again.directory == desk.heads.committed_directory
