@@ -16,7 +16,7 @@ from bench.machine import Host, Machine, environment
 from bench.table import Row, at
 
 SMALL = 1_000
-OPS = {"inbox": 1.5, "board": 1.5, "history": 1.5, "ask": 1.3}
+OPS = {"inbox": 1.5, "tail": 1.5, "history": 1.5, "ask": 1.3}
 
 
 def measure(machine: Machine, quick: bool) -> list[Row]:
@@ -61,7 +61,7 @@ def _calls(host: Host) -> dict[str, Callable[[], Any]]:
 
     return {
         "inbox": call("inbox", "b9"),
-        "board": call("activity", "a9", limit=20),
+        "tail": call("activity", "a9", limit=20),
         "history": call("show", "a9", task=task),
         "ask": call("ask", "a8", address="@b8", title="Work", body=BODY),
     }
