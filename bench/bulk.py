@@ -1,5 +1,5 @@
-"""A large log, made quickly: one task of a real host is copied under new ids, its events and rows through the store's own
-append. Kept under the temporary folder for half a day, because the host would begin to settle what is a day old."""
+"""A large log, made quickly: one task of a real host is copied under new ids, its events and rows through the store's
+own append. Kept under the temporary folder for half a day, because the host would begin to settle what is a day old."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-import tallystick
 from bench.client import BODY
 from bench.load import NAMES
 from bench.machine import Machine

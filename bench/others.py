@@ -1,5 +1,5 @@
-"""Whole cycles through other systems, each as durable as it can be set to be: A sends 1 KiB, B receives and claims it, B
-answers 1 KiB, A sees the answer. Every function gives cycles per second of `pairs` at once."""
+"""Whole cycles through other systems, each as durable as it can be set to be: A sends 1 KiB, B receives and claims it,
+B answers 1 KiB, A sees the answer. Every function gives cycles per second of `pairs` at once."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def huey(machine: Machine) -> Iterator[Cycles]:
 
     tasks = workers.huey_tasks(str(path))
     consumer = (sys.executable, "-m", "huey.bin.huey_consumer", "bench.workers.HUEY")
-    with machine.running(*consumer, "-w", "32", "-k", "thread", "-d", "0.005", "-m", "0.01", "-n", env=env, cwd=str(ROOT)):
+    options = ("-w", "32", "-k", "thread", "-d", "0.005", "-m", "0.01", "-n")
+    with machine.running(*consumer, *options, env=env, cwd=str(ROOT)):
 
         def one(_: int) -> None:
             tasks(BODY).get(blocking=True, timeout=SECONDS, backoff=1.0, max_delay=0.005)

@@ -1,4 +1,4 @@
-"""Syncs per acknowledged command, and memory that does not grow with the log: exact, so asserted and not only measured."""
+"""Syncs per acknowledged command, and memory that does not grow with the log: exact, so asserted, not only measured."""
 
 from __future__ import annotations
 
