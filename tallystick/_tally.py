@@ -15,10 +15,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-OWN = ("up", "down")
-"""Verbs about the host's own life: never asked of the host itself."""
+OWN = ("up", "down", "try")
+"""Verbs about a host's own life, and the demonstration with a host of its own: never asked of the host itself."""
 
-ALONE = ("status", "doctor", "log", "try", "--version")
+ALONE = ("status", "doctor", "log", "--version")
 """Verbs that work without a host, and never start one."""
 
 

@@ -23,6 +23,7 @@ from tallystick.core.errors import ErrorCode, Refused, denied, invalid
 if TYPE_CHECKING:
     from tallystick.app.calls import Call, Handler
     from tallystick.app.host import Host
+    from tallystick.assembly import World
 
 PATIENCE = 20.0
 """Seconds that a start in the background waits for a host that is stopping, and a stop for the host's end."""
@@ -33,10 +34,10 @@ LISTEN = "127.0.0.1:8765"
 _LISTENING = {"--listen": "listen", "--tls-cert": "tls_cert", "--tls-key": "tls_key"}
 
 
-def build(settings: Settings) -> Host:
-    """The host of a home, its parts named and joined. The home's lock must be held."""
+def build(settings: Settings, world: World | None = None) -> Host:
+    """The host of a home, its parts named and joined. The home's lock must be held. `world` is for tests."""
     from tallystick.app.host import Host
-    from tallystick.assembly import assemble
+    from tallystick.assembly import World, assemble
 
     limits = settings.limits
     diagnostics = Diagnostics(
@@ -44,7 +45,8 @@ def build(settings: Settings) -> Host:
     )
     host = Host(settings.home, [], diagnostics=diagnostics)
     life = lifecycle(host, started_at=time.time())
-    host.services += assemble(settings, diagnostics, life, host.request_stop, partial(setattr, host, "address"))
+    listens = partial(setattr, host, "address")
+    host.services += assemble(settings, diagnostics, life, host.request_stop, listens, world or World())
     return host
 
 
@@ -266,7 +268,20 @@ def version(words: list[str]) -> int:
     return 0
 
 
-VERBS: dict[str, Callable[[list[str]], int]] = {"down": down, "status": status, "--version": version}
+def demonstrate(words: list[str]) -> int:
+    """Show the main job in a temporary home; the exit code says whether everything was as promised."""
+    _options(words, {})
+    from tallystick import demo
+
+    return demo.main()
+
+
+VERBS: dict[str, Callable[[list[str]], int]] = {
+    "down": down,
+    "status": status,
+    "try": demonstrate,
+    "--version": version,
+}
 """What works without a host, besides `up`."""
 
 

@@ -101,7 +101,7 @@ def _reason(error: msgspec.ValidationError) -> str:
 
 
 def _wrong(file: Path, key: str, what: str) -> Refused:
-    return invalid(f"The setting {key} in {file} {what}.", "Correct it; all settings are in docs/settings.md.")
+    return invalid(f"The setting {key} in {file} {what}.", "Correct it: docs/reference/settings.md has them all.")
 
 
 def is_address(listen: str) -> bool:

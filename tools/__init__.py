@@ -1,0 +1,1 @@
+"""Programs for whoever works on Tallystick: the generated reference and the transcripts."""
