@@ -19,6 +19,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "fault")]
 from tallystick import bootstrap  # noqa: E402
 from tallystick.app.clock import SystemClock  # noqa: E402
 from tallystick.assembly import World  # noqa: E402
+from tallystick.edge.process import runner  # noqa: E402
+from tallystick.store.sqlite import checkpoint  # noqa: E402
 
 WISHES = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 PLACE = Path(os.environ["TALLY_HOME"]).parent
@@ -78,6 +80,9 @@ def wish(name: str) -> object:
 
 
 KEPT = None
+checkpoint.PASSIVE_PAGES = 1  # checkpoints are rare otherwise
+if WISHES.get("sandbox") is False:
+    runner.try_out = lambda: runner.Trial(reason="None is wanted.", remedy="")
 world = World(
     clock=OtherClock() if WISHES.get("clock") else SystemClock(),
     vfs=disk() if WISHES.get("disk") else None,
