@@ -179,7 +179,10 @@ def test_a_cursor_outlives_the_host(site):
 
 
 def test_a_reader_sees_its_own_workspaces_alone_and_its_cursor_is_for_nobody_else(served, client, pair, tmp_path):
-    for words in (["init", "-q"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-mx"]):
+    for words in (
+        ["init", "-q"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-mx"],
+    ):
         subprocess.run(["git", "-C", tmp_path, *words], check=True)
     name = names("carol")
     assert served.tally("join", name, cwd=tmp_path)[0] == 0
@@ -454,12 +457,9 @@ def test_a_port_in_use_is_refused_with_a_remedy(served, site):
 
 def test_with_a_certificate_it_is_tls(site):
     cert, key = site.place / "cert.pem", site.place / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-        + ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert],
-        check=True,
-        capture_output=True,
-    )
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
+    more = ("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert)
+    subprocess.run(["openssl", *words.split(), *more], check=True, capture_output=True)
     site.up("--tls-cert", str(cert), "--tls-key", str(key))
     assert site.url.startswith("https://")
     with site.client(verify=ssl.create_default_context(cafile=str(cert))) as client:

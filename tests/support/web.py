@@ -37,7 +37,8 @@ class Site(Home):
         headers = {"authorization": f"Bearer {self.token}"}
         return httpx.Client(base_url=self.url, headers=headers, timeout=SECONDS, trust_env=False, **options)
 
-    def raw(self):  # noqa: D102
+    def raw(self):
+        """A connection."""
         return RawHttp(self.port)
 
     def head(self, line="POST /v1/whoami HTTP/1.1", **changed):
@@ -77,18 +78,19 @@ class RawHttp:
         """(status, headers, body as JSON) of the next answer."""
         status = int(self.file.readline().split()[1])
         headers = {}
-        while (line := self.file.readline().strip()):
+        while line := self.file.readline().strip():
             name, _, value = line.decode().partition(":")
             headers[name.lower()] = value.strip()
         body = self.file.read(int(headers.get("content-length", 0)))
         return status, headers, json.loads(body) if body else None
 
-    def ended(self):
-        """Whether the host closed it and sends nothing more."""
+    def ended(self, begin=b""):
+        """Whether the host closed it and sends nothing more but what begins so."""
         try:
-            return self.file.read() == b""
+            rest = self.file.read()
         except ConnectionResetError:
             return True
+        return rest == b"" or (bool(begin) and rest.startswith(begin))
 
 
 @contextmanager

@@ -97,13 +97,15 @@ def _read(path: Path) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise _unusable(path, error.strerror or "it cannot be read") from None
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(descriptor)
         if status.st_mode & 0o170000 != 0o100000 or status.st_uid != os.getuid():
             raise _unusable(path, "it is no regular file of yours")
         if status.st_mode & 0o077:
             raise _unusable(path, f"others may read or change it (mode {status.st_mode & 0o7777:04o})")
-        text = file.read(_BYTES).decode("ascii", "replace").strip()
+        text = os.read(descriptor, _BYTES).decode("ascii", "replace").strip()
+    finally:
+        os.close(descriptor)
     if _SECRET.fullmatch(text) is None:
         raise _unusable(path, "it does not hold a token")
     return text
