@@ -178,21 +178,26 @@ def test_a_cursor_outlives_the_host(site):
             pass
 
 
-def test_a_reader_sees_its_own_workspaces_alone_and_its_cursor_is_for_nobody_else(served, client, pair, tmp_path):
+@pytest.fixture
+def repository(tmp_path):
     for words in (
         ["init", "-q"],
         ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-mx"],
     ):
         subprocess.run(["git", "-C", tmp_path, *words], check=True)
+    return tmp_path
+
+
+def test_a_reader_sees_its_own_workspaces_alone_and_its_cursor_is_for_nobody_else(served, client, pair, repository):
     name = names("carol")
-    assert served.tally("join", name, cwd=tmp_path)[0] == 0
-    with stream(client, **{"as": name, "workspace": str(tmp_path)}) as (cursor, events):
+    assert served.tally("join", name, cwd=repository)[0] == 0
+    with stream(client, **{"as": name, "workspace": str(repository)}) as (cursor, events):
         ask(client, *pair)  # elsewhere
         own = done(
             client,
             "ask",
             {"address": f"@{name}", "title": "Here", "expect": "answer"},
-            workspace=str(tmp_path),
+            workspace=str(repository),
         )["task_id"]
         seen = []
         while not seen or seen[-1]["task_id"] != own:
@@ -202,6 +207,21 @@ def test_a_reader_sees_its_own_workspaces_alone_and_its_cursor_is_for_nobody_els
         assert all("position" not in event for event in seen)
     response = client.get("/v1/events", params={"as": pair[0], "after": cursor})
     assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid")
+
+
+def test_what_an_agent_has_left_it_sees_no_more(served, client, pair, repository):
+    name = names("carol")
+    done(client, "join", {"name": name})
+    assert served.tally("join", name, cwd=repository)[0] == 0
+    with stream(client, **{"as": name, "workspace": str(repository)}) as (_, events):
+        assert served.tally("leave", name, "--workspace", "default")[0] == 0
+        unseen = ask(client, *pair)
+        form = {"address": f"@{name}", "title": "Here", "expect": "answer"}
+        seen = done(client, "ask", form, workspace=str(repository))["task_id"]
+        told = []
+        while seen not in told:
+            told.append(next(events)[1]["task_id"])
+        assert unseen not in told
 
 
 def test_streams_end_when_the_host_stops(site):
