@@ -113,7 +113,7 @@ def up(words: list[str]) -> int:
 def _with_address(words: list[str]) -> list[str]:
     """The words of `up`, with the usual address where `--listen` stands alone."""
     spelt: list[str] = []
-    for word, after in zip(words, [*words[1:], "--"], strict=True):
+    for word, after in zip(words, [*words[1:], "--"], strict=False):
         spelt += [word, LISTEN] if word == "--listen" and after.startswith("--") else [word]
     return spelt
 

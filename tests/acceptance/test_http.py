@@ -14,6 +14,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from tallystick import bootstrap
 from tallystick.edge.api.verbs import VERBS
 from tests.support.hosts import SECONDS
 from tests.support.web import Site, done, stream, verb
@@ -466,6 +467,20 @@ def test_where_it_may_not_listen_the_host_does_not_start_and_says_what_to_do(sit
     assert told in err
     assert "Traceback" not in err
     assert site.holder() is None
+
+
+def test_without_listen_up_serves_the_socket_alone(site):
+    child = site.spawn_tally("up")
+    line = child.stdout.readline().decode()
+    assert "serves" in line
+    assert "listens" not in line
+
+
+def test_listen_alone_means_the_usual_address():
+    assert bootstrap._with_address(["--listen"]) == ["--listen", "127.0.0.1:8765"]
+    assert bootstrap._with_address(["--listen", "--replace"]) == ["--listen", "127.0.0.1:8765", "--replace"]
+    assert bootstrap._with_address(["--listen", "[::1]:1"]) == ["--listen", "[::1]:1"]
+    assert bootstrap._with_address([]) == []
 
 
 def test_a_port_in_use_is_refused_with_a_remedy(served, site):

@@ -11,7 +11,7 @@ PAGE = (reference.PLACE / "api.md").read_text("utf-8")
 
 
 def test_the_page_is_the_one_that_the_code_writes() -> None:
-    assert PAGE == reference.HEAD + api.page().rstrip() + "\n", "run `make docs`"
+    assert reference.HEAD + api.page().rstrip() + "\n" == PAGE, "run `make docs`"
 
 
 def test_every_verb_has_its_section_and_every_link_a_target() -> None:
