@@ -127,7 +127,7 @@ def honest(stage: Stage) -> None:
 
 def evidence(stage: Stage, task: str) -> None:
     """What the record says of it, and that it says enough."""
-    stage.tally("show", task, sections=("Result", "Check"))
+    stage.tally("show", task, sections=("Facts", "Result", "Check"))
     shown = stage.shown(task)
     stage.promise("seven facts are on record", [fact["fact"] for fact in shown["facts"]] == list(FACTS))
     stage.promise("each fact has a witness", all(fact["witness"] for fact in shown["facts"]))
