@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tallystick import __version__, wire
 from tallystick.app.calls import Call, Handler
@@ -17,12 +17,15 @@ from tallystick.app.desk.ground import Services
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.duties import Duties
 from tallystick.app.execute import Executor
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.feed import Feed
 from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
 from tallystick.app.host import Service
 from tallystick.app.kept import KeptBlobs
 from tallystick.app.openings import FirstThings, Record
+from tallystick.app.orphans import Orphans
+from tallystick.app.ports import Clock
 from tallystick.app.presence import Presence
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
@@ -40,27 +43,43 @@ from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite import SqliteStore
 
 
+class World(NamedTuple):
+    """What a host finds around it. Tests put their own in its place."""
+
+    clock: Clock = SystemClock()
+    vfs: str | None = None
+    """The name of the file system layer that SQLite uses; None: its own."""
+    reached: Reached = unmoved
+
+
 def assemble(
-    settings: Settings, diagnostics: Diagnostics, life: Mapping[str, Handler], stop: Callable[[str], None]
+    settings: Settings,
+    diagnostics: Diagnostics,
+    life: Mapping[str, Handler],
+    stop: Callable[[str], None],
+    world: World = World(),  # noqa: B008 - immutable
 ) -> list[Service]:
     """The services of a host, in the order in which they start."""
+    reached = world.reached
     home, limits = settings.home, settings.limits
-    clock = HighWater(SystemClock(), 0.0)
+    clock = HighWater(world.clock, 0.0)
     new_id = RandomIds(clock)
-    store = SqliteStore.open(home / "tally.db")
+    store = SqliteStore.open(home / "tally.db", vfs=world.vfs, failpoint=reached)
     blobs = KeptBlobs(BlobStore(home / "blobs"))
     git = GitCommands(home)
-    runner = ProcessRunner(home, clock.clock, masks=(str(control_path(home).parent),))
+    runner = ProcessRunner(home, clock.clock, masks=(str(control_path(home).parent),), reached=reached)
     heads, feed, presence, words = Heads(store), Feed(), Presence(clock, limits), Words(store)
     gather = Gather(store, heads, clock, presence, limits)
     views = Views(store, lambda: heads.committed_directory, presence, clock, feed, blobs, limits, runner.level)
     hints = Hints(home, wire.hint_path, heads, views)
-    executor = Executor(store, heads, gather, clock, feed, limits, hints.before_commit)
-    verifier = Verifier(home, git, runner, blobs, executor, new_id, diagnostics, prefixes)
-    commands = CommandTransport(home, git, runner, blobs, new_id, limits, prefixes)
-    deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, {"command": commands}, diagnostics)
-    duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics)
-    custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__)
+    executor = Executor(store, heads, gather, clock, feed, limits, hints.before_commit, reached)
+    verifier = Verifier(home, git, runner, blobs, executor, new_id, diagnostics, prefixes, reached)
+    commands = CommandTransport(home, git, runner, blobs, new_id, limits, prefixes, reached)
+    transports = {"command": commands}
+    deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, transports, diagnostics, reached)
+    duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
+    custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__, reached)
+    orphans = Orphans(home, heads, runner, git, diagnostics)
     first = FirstThings(heads, executor, store, new_id, _user(), os.getuid())
     desk = FrontDesk(
         Services(
@@ -84,9 +103,9 @@ def assemble(
             engine=store.engine(),
         )
     )
-    _join(executor, deliverer, duties, custody, hints, verifier, first, Refusals(executor, clock))
+    _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock))
     api = ApiServer(_ops(desk, life, stop), path=control_path(home), diagnostics=diagnostics)
-    return [Record(store, heads, clock), executor, first, custody, hints, verifier, deliverer, duties, api]
+    return [Record(store, heads, clock), executor, first, custody, hints, orphans, verifier, deliverer, duties, api]
 
 
 def _join(
@@ -96,12 +115,14 @@ def _join(
     custody: Custody,
     hints: Hints,
     verifier: Verifier,
+    presence: Presence,
     first: FirstThings,
     refusals: Refusals,
 ) -> None:
     """What follows a commit, and who ends what runs."""
 
     def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
+        presence.committed(recorded, rows)
         for part in (deliverer, duties, custody, hints):
             part.committed(rows)
         if not isinstance(recorded.event, ev.TaskEvent):

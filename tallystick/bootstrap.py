@@ -20,22 +20,24 @@ from tallystick.core.errors import ErrorCode, Refused, denied, invalid
 if TYPE_CHECKING:
     from tallystick.app.calls import Call, Handler
     from tallystick.app.host import Host
+    from tallystick.assembly import World
 
 PATIENCE = 20.0
 """Seconds that a start in the background waits for a host that is stopping, and a stop for the host's end."""
 
 
-def build(settings: Settings) -> Host:
-    """The host of a home, its parts named and joined. The home's lock must be held."""
+def build(settings: Settings, world: World | None = None) -> Host:
+    """The host of a home, its parts named and joined. The home's lock must be held. `world` is for tests."""
     from tallystick.app.host import Host
-    from tallystick.assembly import assemble
+    from tallystick.assembly import World, assemble
 
     limits = settings.limits
     diagnostics = Diagnostics(
         settings.home / "log" / "host.jsonl", files=limits.diagnostics_files, size=limits.diagnostics_bytes
     )
     host = Host(settings.home, [], diagnostics=diagnostics)
-    host.services += assemble(settings, diagnostics, lifecycle(host, started_at=time.time()), host.request_stop)
+    life = lifecycle(host, started_at=time.time())
+    host.services += assemble(settings, diagnostics, life, host.request_stop, world or World())
     return host
 
 

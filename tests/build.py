@@ -11,7 +11,7 @@ from tallystick.core import commands as cmd
 from tallystick.core import decide as rules
 from tallystick.core import directory as directories
 from tallystick.core import events as ev
-from tallystick.core import places, project
+from tallystick.core import fold, places, project
 from tallystick.core.directory import Directory
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix, make_id
@@ -183,7 +183,7 @@ class World:
         )
         self.log.append(record)
         if task_id:
-            after = rules.evolve(before, record)
+            after = fold.evolve(before, record)
             self.work[task_id] = after
             self._keep(project.project(before, record, after, self.limits))
         else:

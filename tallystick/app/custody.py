@@ -14,6 +14,7 @@ import msgspec
 from tallystick.app.clock import HighWater
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.heads import Heads
 from tallystick.app.views import Views
 from tallystick.core import commands as cmd
@@ -46,6 +47,7 @@ class Custody:
         limits: Limits,
         diagnostics: Diagnostics,
         version: str,
+        reached: Reached = unmoved,
     ) -> None:
         self._home = home
         self._store = store
@@ -57,6 +59,7 @@ class Custody:
         self._limits = limits
         self._diagnostics = diagnostics
         self._version = version
+        self._reached = reached
         self._tasks: list[asyncio.Task[None]] = []
         self._board_changed = asyncio.Event()
         self.damaged = ""
@@ -71,7 +74,9 @@ class Custody:
         boot = self._clock.clock.boot_id()
         started = cmd.StartHost(host_version=self._version, boot_id=boot, recovered=position > 0)
         await self._executor.execute(started, HOST)
+        self._reached("custody.after_start")
         await self._raise_fences()
+        self._reached("custody.after_recovery")
         await self._finish_erasing()
         self._tasks = [
             asyncio.create_task(self._check_rest(max(0, position - _FIRST_LOOK)), name="check"),
@@ -89,10 +94,14 @@ class Custody:
         """Whoever held something before gets one full lease; older fences are stale from here on."""
         rows = await self._store.query("sessioned")
         commands = [cmd.RecoverLease(task_id=str(row["task_id"])) for row in rows]
-        results = await asyncio.gather(*(self._executor.execute(c, HOST) for c in commands), return_exceptions=True)
+        results = await asyncio.gather(*map(self._recover, commands), return_exceptions=True)
         failed = [r for r in results if isinstance(r, BaseException) and not isinstance(r, Refused)]
         if failed:
             raise failed[0]
+
+    async def _recover(self, command: cmd.RecoverLease) -> None:
+        await self._executor.execute(command, HOST)
+        self._reached("custody.mid_recovery")
 
     async def _finish_erasing(self) -> None:
         """What a host was asked to erase before it died is erased now."""

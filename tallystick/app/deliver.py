@@ -9,25 +9,29 @@ import asyncio
 import random
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import Any
 
 from tallystick.app.clock import HighWater
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.heads import Heads
 from tallystick.app.ports import Envelope, NewId, Receipt, Transport
 from tallystick.app.words import Words
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
-from tallystick.core.errors import Refused
+from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
+from tallystick.core.model import Fact
 from tallystick.core.route import agent_mode
 from tallystick.core.rows import DeliveryRow, Row
 from tallystick.core.state import Delivery, Work
 from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 5.0
+_AGAIN_SECONDS = 1.0
 
 
 class Deliverer:
@@ -44,6 +48,7 @@ class Deliverer:
         limits: Limits,
         transports: Mapping[str, Transport],
         diagnostics: Diagnostics,
+        reached: Reached = unmoved,
     ) -> None:
         self._store = store
         self._heads = heads
@@ -54,10 +59,11 @@ class Deliverer:
         self._limits = limits
         self._transports = transports
         self._diagnostics = diagnostics
+        self._reached = reached
         self._wake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._pushes: dict[str, asyncio.Task[None]] = {}
-        self._stopping = False
+        self._endings: set[asyncio.Task[bool]] = set()
 
     # --- running ------------------------------------------------------------------------------------------------
 
@@ -66,20 +72,34 @@ class Deliverer:
         for agent in self._pushed_to():
             for row in await self._store.query("outstanding", recipient=agent.agent_id):
                 await self._recover(agent, str(row["task_id"]), str(row["delivery_id"]))
+                self._reached("deliver.mid_recovery")
         self._loop = asyncio.create_task(self._run(), name="deliver")
 
     async def stop(self) -> None:
         """Send nothing more. What runs goes on with its keeper and is taken back by the next host."""
-        self._stopping = True
-        tasks = [t for t in (self._loop, *self._pushes.values()) if t is not None]
+        tasks: list[asyncio.Task[Any]] = [*self._pushes.values(), *self._endings]
+        if self._loop is not None:
+            tasks.append(self._loop)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def committed(self, rows: tuple[Row, ...]) -> None:
         """Rows were committed: look again if a delivery is due or a slot became free."""
-        if any(isinstance(row, DeliveryRow) for row in rows):
-            self._wake.set()
+        for row in rows:
+            if isinstance(row, DeliveryRow):
+                self._wake.set()
+                if not row.open and row.delivery_id in self._pushes:
+                    self._end_closed(row.recipient, row.delivery_id)
+
+    def _end_closed(self, recipient: str, delivery_id: str) -> None:
+        """Its task went on without it (a person corrected or reassigned it): nothing of it may run on."""
+        agent = self._heads.directory.agents.get(recipient)
+        if agent is None or agent.connection not in self._transports:
+            return
+        ending = asyncio.get_running_loop().create_task(self._transports[agent.connection].end(delivery_id))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
 
     def look(self) -> None:
         """Something else changed (an agent joined, a person said resume)."""
@@ -128,10 +148,12 @@ class Deliverer:
             intent_id=intent_of(work, delivery_id),
             lease_seconds=seconds + self._limits.command_lease_margin_seconds,
         )
+        self._reached("deliver.before_lease")
         try:
             outcome = await self._executor.execute(lease, HOST)
         except Refused:
             return  # lost the race, or it is no longer due
+        self._reached("deliver.after_lease")
         if outcome.work is not None:
             self._push(agent, outcome.work, delivery_id, adopted=False)
 
@@ -142,22 +164,31 @@ class Deliverer:
     def _push(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool) -> None:
         task = asyncio.create_task(self._carry(agent, work, delivery_id, adopted=adopted))
         self._pushes[delivery_id] = task
-        task.add_done_callback(lambda _: self._pushes.pop(delivery_id, None))
+        task.add_done_callback(lambda _: self._pushed(delivery_id))
+
+    def _pushed(self, delivery_id: str) -> None:
+        self._pushes.pop(delivery_id, None)
+        self._wake.set()  # it may be due again already
 
     async def _carry(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool) -> None:
         task_id = work.task.task_id
 
         async def began(witness: str, evidence: str) -> None:
             begun = cmd.BeginDelivery(task_id=task_id, delivery_id=delivery_id, witness=witness, evidence=evidence)
+            self._reached("deliver.before_begin")
             try:
-                await self._executor.execute(begun, HOST)
+                await self._tell(begun, HOST)
             except Refused:
                 return  # an earlier host recorded it already
+            self._reached("deliver.after_begin")
 
         try:
             envelope = await self._envelope(agent, work, delivery_id, adopted=adopted)
             receipt = await self._transports[agent.connection].send(envelope, began)
+            self._reached("deliver.before_report")
             await self._report(agent, work, delivery_id, receipt)
+            self._reached("deliver.after_report")
+            await self._transports[agent.connection].settled(delivery_id)
         except Refused as refusal:
             self._diagnostics.record("report refused", task=task_id, delivery=delivery_id, detail=str(refusal))
         except Exception as error:  # noqa: BLE001 - whatever happened to it is not known
@@ -186,8 +217,8 @@ class Deliverer:
         if receipt.outcome == "unverified":
             await self._unknown(task_id, delivery_id, receipt.detail)
             return
-        if receipt.outcome == "returned":
-            await self._executor.execute(
+        if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
+            await self._tell(
                 cmd.ReturnDelivery(
                     task_id=task_id,
                     delivery_id=delivery_id,
@@ -200,11 +231,28 @@ class Deliverer:
         actor = Actor(
             agent.agent_id, ActorKind.AGENT, session=work.task.session, door="command", assertion=Assertion.HOST
         )
-        await self._executor.execute(self._result(work, receipt), actor)
+        await self._tell(self._result(work, receipt), actor)
+
+    async def _tell(self, command: cmd.Command, actor: Actor) -> None:
+        """Record what has happened; while nothing can be recorded (a full disk), again and again."""
+        while True:
+            try:
+                await self._executor.execute(command, actor)
+            except Refused as refusal:
+                if refusal.code is not ErrorCode.UNAVAILABLE:
+                    raise
+                await asyncio.sleep(_AGAIN_SECONDS)
+            else:
+                return
+
+    async def _has_begun(self, task_id: str, delivery_id: str) -> bool:
+        work = await self._heads.work(task_id)
+        delivery = work.delivery(delivery_id) if work else None
+        return delivery is not None and delivery.fact is Fact.WORKING
 
     def _result(self, work: Work, receipt: Receipt) -> cmd.Command:
         task_id = work.task.task_id
-        if receipt.outcome == "failed":
+        if receipt.outcome in ("failed", "returned"):
             return cmd.FailTask(task_id=task_id, text=Text(body=receipt.detail or "It failed."), run=receipt.run)
         return cmd.HandInResult(
             task_id=task_id,
@@ -241,10 +289,13 @@ class Deliverer:
             self._push(agent, work, delivery_id, adopted=True)
         elif delivery.fact.value in ("claimed", "admitted") and not delivery.unverified:
             detail = "The host stopped before it was started."
-            await self._executor.execute(
-                cmd.ReturnDelivery(task_id=task_id, delivery_id=delivery_id, retry_at=self._clock.now(), detail=detail),
-                HOST,
+            back = cmd.ReturnDelivery(
+                task_id=task_id, delivery_id=delivery_id, retry_at=self._clock.now(), detail=detail
             )
+            try:
+                await self._executor.execute(back, HOST)
+            except Refused as refusal:  # nothing can be recorded now; a later start tries again
+                self._diagnostics.record("return refused", task=task_id, detail=str(refusal))
         else:
             await self._unknown(task_id, delivery_id, "Its process is gone and nobody saw how it ended.")
 

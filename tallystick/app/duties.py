@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from tallystick.app.clock import HighWater
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId
@@ -47,6 +48,7 @@ class Duties:
         new_id: NewId,
         limits: Limits,
         diagnostics: Diagnostics,
+        reached: Reached = unmoved,
     ) -> None:
         self._store = store
         self._heads = heads
@@ -57,6 +59,7 @@ class Duties:
         self._new_id = new_id
         self._limits = limits
         self._diagnostics = diagnostics
+        self._reached = reached
         self._wake = asyncio.Event()
         self._not_before: dict[str, tuple[float, float]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -137,6 +140,7 @@ class Duties:
             self._later(task_id)
             return
         version = work.task.version
+        self._reached(f"duties.before_{duty.kind.value}")
         with contextlib.suppress(Refused):  # the task moved on in between: its new row says what is due now
             await self._does[duty.kind](work)
         after = await self._heads.work(task_id)
@@ -179,6 +183,8 @@ class Duties:
         await self._host(cmd.LapseLease(task_id=task.task_id, delivery_id=delivery, fence=task.fence))
 
     async def _doubt(self, work: Work) -> None:
+        if self._presence.lease_left(work.task) > 0:
+            return
         detail = "The host lost sight of a run that had begun, and its lease is over."
         await self._host(cmd.DoubtTask(task_id=work.task.task_id, detail=detail))
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tallystick.app.clock import HighWater
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.feed import Feed
 from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
@@ -69,6 +70,7 @@ class Executor:
         feed: Feed,
         limits: Limits,
         before_commit: Callable[[list[Entry]], None] = lambda _batch: None,
+        reached: Reached = unmoved,
     ) -> None:
         self._store = store
         self._heads = heads
@@ -77,6 +79,7 @@ class Executor:
         self._feed = feed
         self._limits = limits
         self._before_commit = before_commit
+        self._reached = reached
         self._queue: deque[_Waiting] = deque()
         self._wake = asyncio.Event()
         self._batch: list[_Decided] = []
@@ -214,7 +217,9 @@ class Executor:
         entries = [decided.entry for decided in batch]
         try:
             self._before_commit(entries)
+            self._reached("executor.before_append")
             recorded = await self._store.append(entries)
+            self._reached("executor.after_append")
         except ConflictError:
             self._again(batch)
         except StoreUnavailableError as error:

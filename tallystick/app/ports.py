@@ -316,7 +316,11 @@ class Transport(Protocol):
         ...
 
     async def end(self, delivery_id: str) -> bool:
-        """End it. True when nothing of it runs any more."""
+        """End it, also if it is only about to begin. True when nothing of it runs any more."""
+        ...
+
+    async def settled(self, delivery_id: str) -> None:
+        """Its outcome is recorded: whatever was kept to report it again may go."""
         ...
 
     def found(self) -> list[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from tallystick.app.clock import HighWater
 from tallystick.core.directory import Directory
+from tallystick.core.events import Recorded
 from tallystick.core.limits import Limits
 from tallystick.core.route import presence
+from tallystick.core.rows import Row, TaskRow
 from tallystick.core.state import Task
 
 
@@ -16,7 +18,8 @@ class Presence:
         self._clock = clock
         self._limits = limits
         self._heard: dict[str, float] = {}
-        self._leases: dict[str, tuple[int, float]] = {}
+        self._leases: dict[str, tuple[float, float]] = {}
+        """By task: the end of the lease as the log says it, and the same on boot time."""
 
     def heard(self, session: str) -> bool:
         """Note a sign of life; True if it had been silent for long enough to have lapsed."""
@@ -53,18 +56,22 @@ class Presence:
 
     # --- leases: on boot time, so that neither sleep nor a stepped clock makes or breaks one --------------------
 
+    def committed(self, recorded: Recorded, rows: tuple[Row, ...]) -> None:
+        """A lease that has just been given is counted from now on boot time, whatever the wall clock does later."""
+        lease_until = getattr(recorded.event, "lease_until", 0.0)
+        if lease_until:
+            self._leases[recorded.stream] = (lease_until, self._clock.clock.boot() + lease_until - recorded.at)
+        if any(isinstance(row, TaskRow) and not row.open for row in rows):
+            self._leases.pop(recorded.stream, None)
+
     def lease_left(self, task: Task) -> float:
         """Seconds left of a task's lease, renewed by any sign of life of its session."""
         boot = self._clock.clock.boot()
-        fence, until = self._leases.get(task.task_id, (0, 0.0))
-        if fence != task.fence:
+        written, until = self._leases.get(task.task_id, (0.0, 0.0))
+        if written != task.lease_until:
             until = boot + max(0.0, task.lease_until - self._clock.now())
-            self._leases[task.task_id] = (task.fence, until)
+            self._leases[task.task_id] = (task.lease_until, until)
         heard = self._heard.get(task.session)
         if heard is not None and task.lease_seconds:
             until = max(until, heard + task.lease_seconds)
         return until - boot
-
-    def forget_lease(self, task_id: str) -> None:
-        """The task is no longer held."""
-        self._leases.pop(task_id, None)

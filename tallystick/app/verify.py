@@ -16,9 +16,10 @@ import msgspec
 from tallystick.app.counts import counted
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.ports import Blobs, Git, Job, JobResult, NewId, Runner, Sandbox
 from tallystick.core import commands as cmd
-from tallystick.core.errors import Refused
+from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST, Prefix
 from tallystick.core.model import (
     BlobReference,
@@ -48,6 +49,7 @@ class Verifier:
         new_id: NewId,
         diagnostics: Diagnostics,
         prefixes: Callable[[str, str, str, str], tuple[str, ...]],
+        reached: Reached = unmoved,
     ) -> None:
         self._home = home
         self._git = git
@@ -57,6 +59,7 @@ class Verifier:
         self._new_id = new_id
         self._diagnostics = diagnostics
         self._prefixes = prefixes
+        self._reached = reached
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._running: dict[str, asyncio.Task[None]] = {}
 
@@ -110,10 +113,14 @@ class Verifier:
 
     async def _check(self, task: Task, job_id: str) -> None:
         try:
-            run = await self.run(task, job_id)
+            self._reached("verify.before_run")
+            run = await self._seen(task, job_id)
+            self._reached("verify.before_report")
             report = cmd.ReportCheck(task_id=task.task_id, revision=task.revision, run=run)
             await self._executor.execute(report, HOST)
+            self._reached("verify.after_report")
             self._runner.forget(job_id)
+            await self._clean(self._home / "worktrees" / job_id)
         except Refused as refusal:
             self._diagnostics.record("check refused", task=task.task_id, detail=str(refusal))
         except Exception as error:  # noqa: BLE001 - a check that could not be run says nothing about the work
@@ -134,24 +141,27 @@ class Verifier:
 
     async def run(self, task: Task, job_id: str) -> CheckRun:
         """Run the task's check at its commit (or base) and tell what was seen; changes nothing of the task."""
+        try:
+            return await self._seen(task, job_id)
+        finally:
+            await self._clean(self._home / "worktrees" / job_id)
+
+    async def _seen(self, task: Task, job_id: str) -> CheckRun:
+        """One run. Its work tree stays until its outcome is recorded: a later host reads reports from it."""
         spec = task.done_when
         if spec is None:
             raise ValueError("a task without a check")
         commit = task.commit or task.base_commit
-        tree = self._home / "worktrees" / job_id
         async with self._slots:
             try:
-                return await self._run_in(task, spec, commit, tree, job_id)
+                return await self._run_in(task, spec, commit, self._home / "worktrees" / job_id, job_id)
             except Refused as refusal:
                 return _error(task, spec, commit, str(refusal))
-            finally:
-                await self._clean(tree)
 
     async def _run_in(self, task: Task, spec: CheckSpec, commit: str, tree: Path, job_id: str) -> CheckRun:
-        found = any(job.job_id == job_id for job in self._runner.found())
-        if found:
-            result = await self._runner.adopt(job_id)
-        else:
+        result = await self._adopted(job_id)
+        if result is None:
+            await self._finish_setup(spec, job_id)
             await self._git.remove(tree)
             await self._git.check_out(task.repository, commit, tree, spec.protect, task.base_commit)
             failed = await self._set_up(task, spec, tree, job_id)
@@ -161,6 +171,32 @@ class Verifier:
         protected = await self._protected_changed(task, spec, commit)
         junit = await asyncio.to_thread(_read_capped, tree / ".tally-junit.xml")
         return self._judge(task, spec, commit, result, protected, junit)
+
+    async def _adopted(self, job_id: str) -> JobResult | None:
+        """The result of a job that was started before and not reported; None where there is none, or it never began."""
+        try:
+            result = await self._runner.adopt(job_id)
+        except Refused as refusal:
+            if refusal.code is not ErrorCode.NOT_FOUND:
+                raise
+            return None
+        if result.not_started:
+            self._runner.forget(job_id)
+            return None
+        return result
+
+    async def _finish_setup(self, spec: CheckSpec, job_id: str) -> None:
+        """Wait for a setup that an earlier host started: two at once would write into one folder."""
+        cache, setup_id = self._cache(spec), f"{job_id}-setup"
+        if cache is None:
+            return
+        try:
+            result = await self._adopted(setup_id)
+            if result is not None and result.exit_code == 0:
+                await asyncio.to_thread((cache / ".done").touch)
+        except Refused as refusal:  # nobody saw how it ended: it is made again
+            self._diagnostics.record("setup lost", job=setup_id, detail=str(refusal))
+        self._runner.forget(setup_id)
 
     def _job(self, task: Task, spec: CheckSpec, argv: tuple[str, ...], tree: Path, job_id: str) -> Job:
         environment = self.environment(spec, task.task_id, tree)

@@ -148,6 +148,8 @@ def mentions(text: str, displayed: Iterable[str] = ()) -> tuple[Mention, ...]:
 
     `displayed`: display names; the longest one that stands there is taken whole, also with spaces in it.
     """
+    if "@" not in text:
+        return ()
     longest = sorted((name for name in displayed if name.strip()), key=len, reverse=True)
     found: list[Mention] = []
     for start, end in prose(text):

@@ -23,6 +23,14 @@ OTHER = "rep_01JAZ000000000000000000002"
 TASK = "tsk_01JAZ000000000000000000003"
 
 
+@pytest.fixture
+def private_umask():
+    """The umask of a host: children of the host inherit it."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
 def run_git(directory: Path, *arguments: str) -> str:
     """git as a person runs it, apart from any configuration of the machine."""
     environment = {
@@ -222,7 +230,7 @@ async def test_a_fetched_commit_outlives_the_users_history(git, repo, home):
     assert (await git.read(await git.refer(REPOSITORY, commit, "a.txt", None))) == b"one\ntwo\nthree\n"
 
 
-async def test_the_mirror_is_private(git, repo, home):
+async def test_the_mirror_is_private(git, repo, home, private_umask):
     await git.fetch(REPOSITORY, repo.root, "HEAD")
     for folder in (home / "mirrors", home / "mirrors" / f"{REPOSITORY}.git"):
         assert folder.stat().st_mode & 0o777 == 0o700

@@ -46,6 +46,8 @@ INDEXES = {
     "board": "tasks_open_workspace",
     "board_every": "tasks_open",
     "counts": "tasks_open_counts",
+    "children": "tasks_parent",
+    "held": "tasks_open_session",
     "dedup": "tasks_key",
     "due_tasks": "tasks_due",
     "due_deliveries": "deliveries_open_due",

@@ -13,7 +13,7 @@ from store_places import MemoryPlace, SqlitePlace
 
 from tallystick.store.contract import CASES, Place, random_history, same_answers
 from tallystick.store.contract.samples import entry, said, settled, task_row
-from tallystick.store.interface import ConflictError
+from tallystick.store.interface import ConflictError, StoreUnavailableError
 from tallystick.store.memory import MemoryStore
 from tallystick.store.memory.queries import QUERIES
 from tallystick.store.sqlite import SqliteStore, views
@@ -98,12 +98,7 @@ async def test_erased_words_are_in_no_file_any_more(archived: bool, tmp_path: Pa
             "SELECT substr(body, 9, 40) FROM events, names WHERE id = stream AND name = 'tsk_1' AND length(body) > 0",
         )
     ]
-    forms += [
-        bytes(row[0])
-        for row in read(
-            tmp_path, "SELECT substr(events, -60, 40) FROM packs, names WHERE trace = id AND name = 'trc_1'"
-        )
-    ]
+    forms += [bytes(row[0]) for row in read(tmp_path, "SELECT substr(events, -60, 40) FROM packs WHERE id = 1")]
     assert await store.erase("tsk_1") == 4
     left = b"".join(path.read_bytes() for path in files(tmp_path))
     assert b"CANARY" not in left
@@ -157,3 +152,72 @@ async def test_the_archive_gives_its_pages_back(tmp_path: Path) -> None:
     assert read(tmp_path, "PRAGMA freelist_count") == [(0,)]
     assert read(tmp_path, "PRAGMA page_count")[0][0] < pages
     await store.close()
+
+
+@pytest.mark.parametrize("damage", ["substr(events, 1, 40)", "x''", "zeroblob(length(events))"])
+async def test_a_damaged_pack_is_found_and_the_rest_still_reads(damage: str, tmp_path: Path) -> None:
+    place = SqlitePlace(tmp_path)
+    store = place.open()
+    await store.append([entry("tsk_1", 1), entry("tsk_2", 1, trace="trc_2"), entry("tsk_2", 2, trace="trc_2")])
+    await store.append([entry("tsk_1", 2)])
+    await store.archive(["trc_2"])
+    await store.close()
+    connection = apsw.Connection(str(place.path))
+    connection.execute(f"UPDATE packs SET events = {damage}")
+    connection.close()
+    store = place.open()
+    assert [found.position for found in await store.scan() if found.position] == [2, 3]
+    assert [event.version for event in await store.load("tsk_1")] == [1, 2]
+    with pytest.raises(StoreUnavailableError) as refusal:
+        await store.load("tsk_2")
+    assert refusal.value.reason == "io"
+    await store.close()
+
+
+async def test_a_body_file_that_was_changed_is_found(tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path / "log.db")
+    await store.append([entry("tsk_1", 1), entry("tsk_1", 2, event=said("t", "x" * 100_000))])
+    (body,) = files(tmp_path / "log.db-bodies")
+    body.write_bytes(body.read_bytes()[:-1] + b"?")
+    assert [found.position for found in await store.scan()] == [2]
+    with pytest.raises(StoreUnavailableError):
+        await store.load("tsk_1")
+    await store.close()
+
+
+async def test_an_unforeseen_error_in_the_writer_is_the_callers_and_the_writer_goes_on(tmp_path: Path) -> None:
+    broken = ["before_commit", "before_commit"]  # once together, once one by one
+
+    def failpoint(name: str) -> None:
+        if name in broken:
+            broken.remove(name)
+            raise RuntimeError(name)
+
+    store = SqliteStore.open(tmp_path / "log.db", failpoint=failpoint)
+    with pytest.raises(RuntimeError, match="before_commit"):
+        await store.append([entry("tsk_1", 1)])
+    assert await store.tail(0) == []
+    assert [event.position for event in await store.append([entry("tsk_1", 1)])] == [1]
+    await store.close()
+
+
+async def test_a_caller_that_gives_up_does_not_disturb_the_others(tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path / "log.db")
+    given_up = asyncio.ensure_future(store.append([entry("tsk_1", 1)]))
+    other = asyncio.ensure_future(store.append([entry("tsk_2", 1)]))
+    waiting = asyncio.ensure_future(store.wait(99))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    waiting.cancel()
+    assert len(await other) == 1
+    await store.append([entry("tsk_2", 2)])
+    assert await store.scan() == []
+    await store.close()
+
+
+async def test_a_path_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailableError):
+        SqliteStore.open(tmp_path / "no" / "log.db")
+    (tmp_path / "text.db").write_text("this is not a database " * 100)
+    with pytest.raises(StoreUnavailableError):
+        SqliteStore.open(tmp_path / "text.db")

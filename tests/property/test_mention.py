@@ -66,10 +66,10 @@ def test_any_text_is_parsed(text: str) -> None:
 
 
 @fixed
-@given(st.sampled_from(ALIASES), st.text(alphabet="bcd-_.0", min_size=1, max_size=5))
+@given(st.sampled_from(ALIASES), st.text(alphabet="bcd-_0", min_size=1, max_size=5))
 def test_a_longer_name_never_reaches_a_shorter_one(alias: str, more: str) -> None:
     parties = [item.party for item in resolve(f"@{alias}{more}", KNOWN).found]
-    longer = (alias + more).rstrip("-._")
+    longer = (alias + more).rstrip("-_")
     assert parties in ([], [f"party:{longer}"])
 
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tallystick.core import commands as cmd
-from tallystick.core import decide as rules
 from tallystick.core import directory as directories
-from tallystick.core import project
+from tallystick.core import fold, project
 from tallystick.core.directory import Directory
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST, Actor, Prefix
@@ -532,7 +531,7 @@ def replay(world: World) -> tuple[Directory, dict[str, Work], dict[Any, Any]]:
     for record in world.log:
         if record.stream.startswith("tsk_"):
             before = work.get(record.stream)
-            work[record.stream] = rules.evolve(before, record)
+            work[record.stream] = fold.evolve(before, record)
             fresh._keep(project.project(before, record, work[record.stream], world.limits))
         else:
             old, directory = directory, directories.evolve(directory, record)

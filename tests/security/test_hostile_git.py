@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import os
 import subprocess
@@ -756,6 +757,26 @@ async def test_h35_a_git_that_hangs_or_floods_is_ended(repo, home, tmp_path, mon
         fake.chmod(0o755)
         git = GitCommands(home, git=str(fake))
         assert await code_of(git.snapshot(REPOSITORY, repo.root)) is ErrorCode.UNAVAILABLE
+        gc.collect()  # a process that was not let go of would be reported here
+
+
+async def test_h35_a_request_that_is_canceled_leaves_no_git_behind(repo, home, tmp_path):
+    started, fake = tmp_path / "started", tmp_path / "fake-git"
+    fake.write_text(
+        f'#!/bin/sh\nif [ "$1" = ls-files ]; then echo $$ >> {started}; exec sleep 600; fi\nexec git "$@"\n'
+    )
+    fake.chmod(0o755)
+    request = asyncio.create_task(GitCommands(home, git=str(fake)).snapshot(REPOSITORY, repo.root))
+    async with asyncio.timeout(30):
+        while not (started.exists() and started.read_text().endswith("\n")):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await request
+    gc.collect()
+    for child in started.read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(child), 0)
 
 
 async def test_h35_a_git_that_dies_harms_no_other_request(git, repo):

@@ -12,7 +12,7 @@ from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
 from tallystick.app.execute import Outcome
 from tallystick.core import commands as cmd
-from tallystick.core.errors import invalid, not_found
+from tallystick.core.errors import Refused, invalid, not_found
 from tallystick.core.events import Text
 from tallystick.core.identity import ActorKind, Prefix
 from tallystick.core.mention import Known, resolve
@@ -147,7 +147,11 @@ class Asking(Evidence):
         place = self.directory.workspaces[guest.workspace]
         if guest.actor.kind is ActorKind.AGENT and not place.coordinator:
             command = cmd.ChooseCoordinator(workspace_id=place.workspace_id, agent=guest.actor.id)
-            await self.s.executor.execute(command, guest.actor, workspace=place.workspace_id)
+            try:
+                await self.s.executor.execute(command, guest.actor, workspace=place.workspace_id)
+            except Refused:
+                if not self.s.heads.directory.workspaces[place.workspace_id].coordinator:
+                    raise  # else somebody who asked at the same moment was first
 
     def _unresolved(self, guest: Guest, form: forms.Ask) -> tuple[str, ...]:
         """Names in the text that lead to nobody: told to the sender, never a new mailbox."""

@@ -43,12 +43,10 @@ class Reading(Ground):
     async def wait(self, guest: Guest, task: str, *, version: int, seconds: float) -> forms.Shown:
         """The task as soon as it is newer than `version`, or as it is after `seconds`."""
         task_id = await self.task_id(guest, task)
-        seen = await self.s.views.show(task_id)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(seconds, self.s.limits.wait_seconds)):
-                async for shown in self.s.views.follow(task_id, lambda s: s.version > version):
-                    seen = shown
-        return seen
+                await self.s.views.newer(task_id, version)
+        return await self.s.views.show(task_id)
 
     async def hint(self, guest: Guest) -> str:
         """A line for a hook about what waits; empty when nothing does."""

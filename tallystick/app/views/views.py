@@ -74,6 +74,16 @@ class Views:
             blobs=self._blobs,
         )
 
+    async def newer(self, task_id: str, version: int) -> None:
+        """Returns as soon as the task is newer than `version`."""
+        while True:
+            changed = self._feed.next_of(task_id)
+            rows = await self._store.query("task", task_id=task_id)
+            if not rows or int(rows[0]["version"] or 0) > version:
+                changed.cancel()
+                return
+            await changed
+
     async def follow(self, task_id: str, done: Callable[[forms.Shown], bool]) -> AsyncIterator[forms.Shown]:
         """The task now and after each further event, until `done` says so."""
         while True:

@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.ports import Blobs, Envelope, Git, Job, JobResult, NewId, Receipt, Runner, Sandbox
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.limits import Limits
-from tallystick.core.model import Artifact, BlobReference, CheckOutcome, CheckRun, Expects, Part
+from tallystick.core.model import Artifact, BlobReference, CheckOutcome, CheckRun, Expects, Output, Part
 
 _TEXT_BYTES = 64 * 1024
 _OUTPUTS = "out"
@@ -36,6 +37,7 @@ class CommandTransport:
         new_id: NewId,
         limits: Limits,
         prefixes: Callable[[str, str, str, str], tuple[str, ...]],
+        reached: Reached = unmoved,
     ) -> None:
         self._home = home
         self._git = git
@@ -44,14 +46,19 @@ class CommandTransport:
         self._new_id = new_id
         self._limits = limits
         self._prefixes = prefixes
+        self._reached = reached
+        self._begins: dict[str, bool] = {}
+        """What is being sent and has not been started yet; False once it must not be any more."""
 
     async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:
         """Run it to its end. See `app.ports.Transport`."""
         job_id = job_of(envelope.delivery_id)
         tree = self._home / "worktrees" / job_id
+        self._begins[envelope.delivery_id] = True
         try:
             if not envelope.adopted:
                 await self._prepare(envelope, tree)
+                self._reached("command.prepared")
         except Refused as refusal:
             await self._clean(tree)
             return Receipt(outcome="returned", detail=f"The work tree could not be made: {refusal.message}")
@@ -59,14 +66,24 @@ class CommandTransport:
             result = await self._run(envelope, tree, job_id, began)
         except Refused as refusal:
             return Receipt(outcome="unverified", detail=refusal.message)
+        finally:
+            self._begins.pop(envelope.delivery_id, None)
         receipt = await self._receive(envelope, tree, result)
-        self._runner.forget(job_id)
-        await self._clean(tree)
+        if receipt.outcome == "returned":
+            await self.settled(envelope.delivery_id)  # nothing was done, and the same id is used for the next try
         return receipt
 
     async def end(self, delivery_id: str) -> bool:
-        """End its whole process tree."""
+        """End its whole process tree; what is still being prepared is not started any more."""
+        if delivery_id in self._begins:
+            self._begins[delivery_id] = False
         return await self._runner.end(job_of(delivery_id))
+
+    async def settled(self, delivery_id: str) -> None:
+        """Forget the job and remove its work tree."""
+        job_id = job_of(delivery_id)
+        self._runner.forget(job_id)
+        await self._clean(self._home / "worktrees" / job_id)
 
     def found(self) -> list[str]:
         """Deliveries of an earlier host whose jobs still run or wait to be collected."""
@@ -87,14 +104,21 @@ class CommandTransport:
         self, envelope: Envelope, tree: Path, job_id: str, began: Callable[[str, str], Awaitable[None]]
     ) -> JobResult:
         if envelope.adopted:
-            await began(f"process of {job_id}", "taken back after a restart of the host")
+            pid = await self._runner.started(job_id)
+            if pid:
+                await began(f"process {pid}", "taken back after a restart of the host")
             return await self._runner.adopt(job_id)
-        running = asyncio.create_task(self._runner.run(self._job(envelope, tree, job_id)))
+        running = asyncio.create_task(self._start(envelope, tree, job_id))
         await asyncio.sleep(0)  # let it take the job's id before anybody asks for it
         pid = await self._runner.started(job_id)
         if pid:
             await began(f"process {pid}", "child started, brief written")
         return await running
+
+    async def _start(self, envelope: Envelope, tree: Path, job_id: str) -> JobResult:
+        if not self._begins.pop(envelope.delivery_id, False):
+            return never_started(job_id)
+        return await self._runner.run(self._job(envelope, tree, job_id))
 
     def _job(self, envelope: Envelope, tree: Path, job_id: str) -> Job:
         agent, task = envelope.agent, envelope.work.task
@@ -123,10 +147,10 @@ class CommandTransport:
     # --- after it ended -----------------------------------------------------------------------------------------
 
     async def _receive(self, envelope: Envelope, tree: Path, result: JobResult) -> Receipt:
-        if result.not_started:
-            return Receipt(outcome="returned", detail=result.not_started)
         if result.canceled:
             return Receipt(outcome="ended", detail="It was ended by the host.")
+        if result.not_started:
+            return Receipt(outcome="returned", detail=result.not_started)
         for stream in (result.stdout, result.stderr):
             if stream:
                 await asyncio.to_thread(self._blobs.put, stream)
@@ -178,6 +202,24 @@ class CommandTransport:
                     )
                 )
         return tuple(made)
+
+
+def never_started(job_id: str) -> JobResult:
+    """The result of a job that was ended before it began."""
+    nothing = Output(sha256=sha256(b"").hexdigest(), size=0)
+    return JobResult(
+        job_id=job_id,
+        exit_code=None,
+        signal=None,
+        started_at=0.0,
+        ended_at=0.0,
+        stdout=b"",
+        stderr=b"",
+        stdout_info=nothing,
+        stderr_info=nothing,
+        level="none",
+        canceled=True,
+    )
 
 
 def job_of(delivery_id: str) -> str:

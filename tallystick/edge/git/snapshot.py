@@ -82,12 +82,10 @@ async def take(mirror: Mirror, source: Source, ignored: Path | None) -> Snapshot
 
 
 async def _gather(mirror: Mirror, source: Source, head: str, object_format: str, ignored: Path | None) -> _Work:
-    listed, tracked, untracked, settings = await asyncio.gather(
-        mirror.need("ls-tree", "-r", "-z", "--full-tree", head),
-        source.tracked(),
-        source.untracked(ignored),
-        source.settings(),
-    )
+    # One after the other: a refusal of one must not leave the others running.
+    listed = await mirror.need("ls-tree", "-r", "-z", "--full-tree", head)
+    tracked, untracked = await source.tracked(), await source.untracked(ignored)
+    settings = await source.settings()
     attributes = await source.attributes([*tracked, *(path for path in untracked if not path.endswith(b"/"))])
     return _Work(source.place.root, dict(_tree(listed)), tracked, untracked, attributes, settings, object_format)
 

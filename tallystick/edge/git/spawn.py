@@ -80,6 +80,7 @@ _ENVIRONMENT: Final[Mapping[str, str]] = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_DEFAULT_REF_FORMAT": "files",
     "GIT_PROTOCOL_FROM_USER": "0",
     # A partial clone would fetch what it lacks, and `remote.NAME.uploadpack` names a program: no transport is allowed.
     "GIT_ALLOW_PROTOCOL": "none",
@@ -149,7 +150,7 @@ class Spawn:
                     "Look whether the repository is on a slow disk or very large, then try again.",
                 ) from None
             finally:
-                _end(process)
+                await _settle(process)
         if out is None:
             raise unavailable(
                 f"git {arguments[0]} was ended: it said more than {call.limit} bytes.", "Ask for a smaller part."
@@ -233,14 +234,14 @@ def _streams(call: Call) -> Iterator[tuple[int | IO[bytes], int | IO[bytes]]]:
 async def _collect(
     process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None, limit: int, *, keep_reading: bool = False
 ) -> bytes | None:
-    kept = bytearray()
+    kept, over = bytearray(), False
     while stream is not None and (chunk := await stream.read(MEBIBYTE)):
         if len(kept) + len(chunk) <= limit:
             kept += chunk
         elif not keep_reading:
             _end(process)
-            return None
-    return bytes(kept)
+            over = True
+    return None if over else bytes(kept)
 
 
 async def _feed(process: asyncio.subprocess.Process, stdin: bytes | Path) -> None:
@@ -251,6 +252,16 @@ async def _feed(process: asyncio.subprocess.Process, stdin: bytes | Path) -> Non
         process.stdin.write(stdin)
         await process.stdin.drain()
     process.stdin.close()
+
+
+async def _settle(process: asyncio.subprocess.Process) -> None:
+    """End it if it still runs, and read its pipes out: only then does the event loop let go of it."""
+    if process.returncode is None:
+        _end(process)
+        for stream in (process.stdout, process.stderr):
+            while stream is not None and await stream.read(MEBIBYTE):
+                pass
+        await process.wait()
 
 
 def _end(process: asyncio.subprocess.Process) -> None:

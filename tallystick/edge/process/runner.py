@@ -14,6 +14,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Final
 
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.ports import Clock, Job, JobResult, RunningJob
 from tallystick.core.errors import Refused, conflict, invalid, unavailable
 from tallystick.edge.process import keeper
@@ -34,11 +35,14 @@ class ProcessRunner:
     directory is created 0700; Refused(unavailable) where it cannot be.
     """
 
-    def __init__(self, home: Path, clock: Clock, masks: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, home: Path, clock: Clock, masks: tuple[str, ...] = (), reached: Reached = unmoved
+    ) -> None:
         self._home = home.absolute()
         self._jobs = self._home / "jobs"
         self._clock = clock
         self._masks = masks
+        self._reached = reached
         self._trial: Trial | None = None
         self._running: dict[str, asyncio.Task[JobResult]] = {}
         self._launched: dict[str, asyncio.Event] = {}
@@ -132,10 +136,13 @@ class ProcessRunner:
         about = About(job.label, level, self._clock.boot_id(), self._clock.now(), job.grace_seconds)
         try:
             folder.fill(job, about, words, program_filter)
-            return folder.launch()
+            self._reached("process.before_launch")
+            process = folder.launch()
+            self._reached("process.after_launch")
         except Refused:
             folder.remove()  # nothing was started, so the id is free again
             raise
+        return process
 
     async def _collect(self, folder: Folder) -> JobResult:
         await self._until_gone(folder)

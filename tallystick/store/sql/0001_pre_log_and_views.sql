@@ -43,23 +43,29 @@ CREATE INDEX events_trace ON events (trace);
 CREATE INDEX events_kind ON events (kind) WHERE kind <> 'tsk';
 CREATE INDEX events_settled ON events (trace) WHERE type = 1;
 
--- One pack per archived trace (its name's id): its events, compressed together.
+-- A pack holds the events of some archived traces, compressed together. Beside it stands what finds an event:
+-- by stream, by trace, by position.
 CREATE TABLE packs (
-  trace INTEGER PRIMARY KEY,
+  id INTEGER PRIMARY KEY,
   events BLOB NOT NULL
 ) STRICT;
 
 CREATE TABLE pack_streams (
   stream INTEGER NOT NULL,
-  trace INTEGER NOT NULL,
+  pack INTEGER NOT NULL,
   version INTEGER NOT NULL,
-  PRIMARY KEY (stream, trace)
+  PRIMARY KEY (stream, pack)
 ) STRICT, WITHOUT ROWID;
 
--- What stays of an archived event beside its pack.
+CREATE TABLE pack_traces (
+  trace INTEGER NOT NULL,
+  pack INTEGER NOT NULL,
+  PRIMARY KEY (trace, pack)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE archived (
   position INTEGER PRIMARY KEY,
-  trace INTEGER NOT NULL,
+  pack INTEGER NOT NULL,
   kind TEXT NOT NULL,
   hash BLOB NOT NULL
 ) STRICT;

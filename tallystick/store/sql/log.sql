@@ -37,7 +37,10 @@ SELECT hash FROM archived WHERE position = ?;
 SELECT * FROM events WHERE stream = ? AND version > ? ORDER BY version;
 
 -- name: stream_packs
-SELECT trace FROM pack_streams WHERE stream = ? AND version > ?;
+SELECT pack FROM pack_streams WHERE stream = ? AND version > ?;
+
+-- name: trace_packs
+SELECT pack FROM pack_traces WHERE trace = ?;
 
 -- name: tail_events
 SELECT * FROM events WHERE position > ? ORDER BY position;
@@ -49,19 +52,25 @@ SELECT * FROM events WHERE trace = ? AND position > ? ORDER BY position;
 SELECT * FROM events WHERE kind <> 'tsk' AND kind = ? AND position > ? ORDER BY position;
 
 -- name: tail_archived
-SELECT position, trace, hash FROM archived WHERE position > ? ORDER BY position;
+SELECT position, pack, hash FROM archived WHERE position > ? ORDER BY position;
 
 -- name: tail_archived_kind
-SELECT position, trace, hash FROM archived WHERE kind <> 'tsk' AND kind = ? AND position > ? ORDER BY position;
+SELECT position, pack, hash FROM archived WHERE kind <> 'tsk' AND kind = ? AND position > ? ORDER BY position;
 
 -- name: pack
-SELECT events FROM packs WHERE trace = ?;
+SELECT events FROM packs WHERE id = ?;
 
--- name: pack_put
-INSERT INTO packs VALUES (?, ?) ON CONFLICT (trace) DO UPDATE SET events = excluded.events;
+-- name: pack_insert
+INSERT INTO packs (events) VALUES (?) RETURNING id;
 
--- name: pack_stream_put
-INSERT INTO pack_streams VALUES (?, ?, ?) ON CONFLICT (stream, trace) DO UPDATE SET version = excluded.version;
+-- name: pack_change
+UPDATE packs SET events = ? WHERE id = ?;
+
+-- name: pack_stream_insert
+INSERT INTO pack_streams VALUES (?, ?, ?);
+
+-- name: pack_trace_insert
+INSERT INTO pack_traces VALUES (?, ?);
 
 -- name: archived_insert
 INSERT INTO archived VALUES (?, ?, ?, ?);

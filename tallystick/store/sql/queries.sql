@@ -52,7 +52,8 @@ SELECT * FROM tasks WHERE task_id >= :prefix AND task_id < :prefix || '~' ORDER 
 SELECT * FROM tasks WHERE tail >= :tail AND tail < :tail || '~' ORDER BY tail, task_id LIMIT :limit;
 
 -- name: children
-SELECT * FROM tasks WHERE parent = :parent AND parent > '' AND open = 1 ORDER BY task_id;
+-- (without a word the planner walks all open tasks instead)
+SELECT * FROM tasks INDEXED BY tasks_parent WHERE parent = :parent AND parent > '' AND open = 1 ORDER BY task_id;
 
 -- name: held
 SELECT * FROM tasks
@@ -66,6 +67,7 @@ SELECT * FROM tasks WHERE parent = :parent AND parent > '' ORDER BY task_id;
 -- name: dedup
 SELECT * FROM tasks WHERE workspace = :workspace AND requester = :requester AND key = :key;
 
+-- A closed task may be due as well: what has to follow in the children of a canceled one.
 -- name: due_tasks
 SELECT * FROM tasks INDEXED BY tasks_due WHERE due_at <= :now ORDER BY due_at, task_id LIMIT :limit;
 

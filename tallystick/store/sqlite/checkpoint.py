@@ -13,13 +13,14 @@ from typing import Final
 
 import apsw
 
+from tallystick.store.sqlite.connection import is_sync_error
 from tallystick.store.sqlite.writer import Failpoint, Writer
 
 PASSIVE_PAGES: Final = 2_000
 """Journal pages (4 KiB) from which a checkpoint is worth its two syncs."""
 
 BOUND_PAGES: Final = 8_000
-"""Journal pages from which the writer has to wait for the end of a checkpoint."""
+"""Journal pages from which the writer has to wait for the end of a checkpoint; at twice as many, for all of it."""
 
 IDLE_SECONDS: Final = 2.0
 """Silence after which a large journal is truncated."""
@@ -37,6 +38,7 @@ class Checkpointer:
     ) -> None:
         self._connection = connection
         self._busy = writer.busy
+        self._gate = writer.gate
         self._checkpointing = writer.checkpointing
         self._failpoint = failpoint
         self._failed = failed
@@ -55,12 +57,16 @@ class Checkpointer:
         if pages < self._pages:
             self._moved = 0  # the journal began anew
         self._pages = pages
-        if pages - self._moved >= PASSIVE_PAGES:
-            self._due.set()
+        if pages - self._moved < PASSIVE_PAGES:
+            return
+        if pages >= 2 * BOUND_PAGES and self._thread.is_alive():
+            self._gate.clear()  # before `_due`: who serves that opens the gate again
+        self._due.set()
 
     def stop(self) -> None:
         """End the thread and close the connection. Blocks."""
         self._stopping = True
+        self._gate.set()
         self._due.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -75,7 +81,11 @@ class Checkpointer:
             try:
                 self._checkpoint(due)
             except apsw.Error as error:
-                self._failed(error)
+                if is_sync_error(error):  # anything else is tried again when the journal has grown
+                    self._failed(error)
+                    return
+            finally:
+                self._gate.set()
 
     def _checkpoint(self, due: bool) -> None:
         self._failpoint("before_checkpoint")
@@ -85,6 +95,7 @@ class Checkpointer:
             self._moved = self._pages
             self._pass(apsw.SQLITE_CHECKPOINT_PASSIVE)
             if self._pages >= BOUND_PAGES:
+                self._gate.clear()
                 with self._busy:  # the next commit begins the journal anew only if all of it was moved
                     self._pass(apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._failpoint("after_checkpoint")

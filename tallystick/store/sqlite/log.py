@@ -14,7 +14,18 @@ from tallystick.store.blobs import BlobStore
 from tallystick.store.codec import Codec, Sealed
 from tallystick.store.sqlite.bodies import read_body
 from tallystick.store.sqlite.names import SQL, Names
-from tallystick.store.sqlite.packs import BODY, HASH, POSITION, VERSION, DamagedPackError, EventRow, PackReader
+from tallystick.store.sqlite.packs import (
+    BODY,
+    HASH,
+    POSITION,
+    STREAM,
+    TRACE,
+    TYPE,
+    VERSION,
+    DamagedPackError,
+    EventRow,
+    PackReader,
+)
 
 TASK_KIND: Final = "tsk"
 """Streams of tasks are nearly all of the log, so they are left out of the index by kind."""
@@ -57,9 +68,9 @@ class LogReader:
         """The rows of one stream, by version."""
         number = self.names.find(stream)
         rows = list(self._execute(SQL["stream_events"], (number, after_version)))
-        for (trace,) in self._execute(SQL["stream_packs"], (number, after_version)).fetchall():
-            packed = self.packs.rows(trace).values()
-            rows += [self._whole(row) for row in packed if row[1] == number and row[VERSION] > after_version]
+        for (pack,) in self._execute(SQL["stream_packs"], (number, after_version)).fetchall():
+            packed = self.packs.rows(pack).values()
+            rows += [self._whole(row) for row in packed if row[STREAM] == number and row[VERSION] > after_version]
         return sorted(rows, key=itemgetter(VERSION))
 
     def _whole(self, row: EventRow) -> EventRow:
@@ -68,8 +79,19 @@ class LogReader:
 
     def after(self, position: int) -> Iterator[EventRow]:
         """All rows after a position, in order."""
-        events = self._execute(SQL["tail_events"], (position,))
-        return heapq.merge(events, self._archived("tail_archived", (position,)), key=itemgetter(POSITION))
+        return self._merged("tail_events", "tail_archived", (position,))
+
+    def _merged(self, events: str, archived: str, values: tuple[Any, ...]) -> Iterator[EventRow]:
+        # Packs are opened behind the merge, which looks ahead: a damaged one must not hide the events before it.
+        rows, stubs = self._execute(SQL[events], values), self._execute(SQL[archived], values)
+        for row in heapq.merge(rows, stubs, key=itemgetter(POSITION)):
+            yield row if len(row) > BODY else self._from_pack(*row)
+
+    def _from_pack(self, position: int, pack: int, found: bytes) -> EventRow:
+        row = self.packs.rows(pack).get(position)
+        if row is None:
+            raise DamagedPackError(f"event {position} is not in its pack")
+        return (*row[:HASH], found, row[BODY])
 
     def tail(self, after: int, limit: int, trace: str, stream_prefix: str, types: Sequence[str]) -> Iterator[EventRow]:
         """At most `limit` rows after a position that pass the filters, in order."""
@@ -77,9 +99,9 @@ class LogReader:
         for row in self._narrowed(after, trace, stream_prefix):
             if limit <= 0:
                 return
-            if wanted and row[5] not in wanted:
+            if wanted and row[TYPE] not in wanted:
                 continue
-            if stream_prefix and not self.names.text(row[1]).startswith(stream_prefix):
+            if stream_prefix and not self.names.text(row[STREAM]).startswith(stream_prefix):
                 continue
             limit -= 1
             yield row
@@ -89,22 +111,15 @@ class LogReader:
         if trace:
             return self._of_trace(self.names.find(trace), after)
         if kind and kind != TASK_KIND:
-            events = self._execute(SQL["tail_events_kind"], (kind, after))
-            archived = self._archived("tail_archived_kind", (kind, after))
-            return heapq.merge(events, archived, key=itemgetter(POSITION))
+            return self._merged("tail_events_kind", "tail_archived_kind", (kind, after))
         return self.after(after)
 
     def _of_trace(self, trace: int, after: int) -> Iterator[EventRow]:
         events = self._execute(SQL["tail_events_trace"], (trace, after))
-        packed = [self._whole(row) for at, row in sorted(self.packs.rows(trace).items()) if at > after]
-        return heapq.merge(events, packed, key=itemgetter(POSITION))
-
-    def _archived(self, statement: str, values: tuple[Any, ...]) -> Iterator[EventRow]:
-        for position, trace, found in self._execute(SQL[statement], values):
-            row = self.packs.rows(trace).get(position)
-            if row is None:
-                raise DamagedPackError(f"event {position} is not in its pack")
-            yield (*row[:HASH], found, row[BODY])
+        packs = [pack for (pack,) in self._execute(SQL["trace_packs"], (trace,)).fetchall()]
+        packed = [row for pack in packs for row in self.packs.rows(pack).values() if row[TRACE] == trace]
+        archived = [self._whole(row) for row in sorted(packed, key=itemgetter(POSITION)) if row[POSITION] > after]
+        return heapq.merge(events, archived, key=itemgetter(POSITION))
 
     def sealed(self, row: EventRow) -> Sealed:
         """A row with the texts in place of their numbers."""

@@ -24,7 +24,6 @@ from tallystick.store.sqlite.checkpoint import Checkpointer
 from tallystick.store.sqlite.connection import (
     connect,
     create_private,
-    is_sync_error,
     refuse_old_sqlite,
     snapshot,
     translated,
@@ -204,6 +203,8 @@ class SqliteStore:
             await asyncio.to_thread(self._writer.stop)
             await asyncio.to_thread(self._checkpointer.stop)
             self._reading.close()
+            if self._writer.is_broken():  # no last checkpoint: that would ask a disk again that has failed
+                self._writer.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._writer.connection.close()
         self._wake(StoreUnavailableError("closed", "The store is closed."))
 
@@ -287,8 +288,7 @@ class SqliteStore:
         return apsw.SQLITE_OK
 
     def _checkpoint_failed(self, error: apsw.Error) -> None:
-        if is_sync_error(error):
-            self._writer.refuse(unavailable(error))
+        self._writer.refuse(unavailable(error))
 
     def _committed(self, position: int) -> None:
         if position > self._head:

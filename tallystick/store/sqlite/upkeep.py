@@ -13,13 +13,26 @@ from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite.bodies import IN_FILE
 from tallystick.store.sqlite.connection import is_sync_error
 from tallystick.store.sqlite.names import SQL
-from tallystick.store.sqlite.packs import BODY, HASH, KIND, POSITION, STREAM, VERSION, EventRow, pack
+from tallystick.store.sqlite.packs import (
+    BODY,
+    DATA,
+    DIGEST,
+    HASH,
+    KIND,
+    POSITION,
+    STREAM,
+    TRACE,
+    VERSION,
+    EventRow,
+    pack,
+)
 from tallystick.store.sqlite.writer import Failpoint, Writer
 
 Chunks = queue.SimpleQueue[tuple[Row, ...] | None | BaseException]
 """Rows on their way to a rebuild: chunks, then None; an exception gives it up."""
 
-_DIGEST: Final = 14
+_PACK_BYTES: Final = 24 * 1024
+"""A pack is closed above this size, so that reading one event never unpacks much more."""
 
 
 class Upkeep:
@@ -38,28 +51,31 @@ class Upkeep:
 
     def _archive(self, traces: Sequence[str]) -> int:
         numbers = [number for trace in traces if (number := self._writer.log.names.find(trace))]
-        moved = sum(self._copy(number) for number in numbers)
+        moved, gathered = 0, list[EventRow]()
+        for number in dict.fromkeys(numbers):
+            rows = self._execute(SQL["tail_events_trace"], (number, 0)).fetchall()
+            moved += len(rows)
+            gathered += rows
+            if sum(map(_size, gathered)) >= _PACK_BYTES:
+                self._copy(gathered)
+                gathered = []
+        self._copy(gathered)
         self._failpoint("archive_after_copy")
         for number in numbers:
             self._execute(SQL["trace_delete"], (number,))
         return moved
 
-    def _copy(self, trace: int) -> int:
-        rows = self._execute(SQL["tail_events_trace"], (trace, 0)).fetchall()
+    def _copy(self, rows: list[EventRow]) -> None:
         if not rows:
-            return 0
-        earlier = self._writer.log.packs.rows(trace)
-        self._put(trace, {**earlier, **{row[POSITION]: row for row in rows}})
-        stubs = [(row[POSITION], trace, row[KIND], row[HASH]) for row in rows]
-        self._writer.connection.executemany(SQL["archived_insert"], stubs)
-        return len(rows)
-
-    def _put(self, trace: int, rows: dict[int, EventRow]) -> None:
-        ordered = [row for _, row in sorted(rows.items())]
-        self._execute(SQL["pack_put"], (trace, pack(ordered)))
-        newest = {row[STREAM]: row[VERSION] for row in ordered}
-        lines = [(stream, trace, version) for stream, version in newest.items()]
-        self._writer.connection.executemany(SQL["pack_stream_put"], lines)
+            return
+        ((number,),) = self._execute(SQL["pack_insert"], (pack(rows),)).fetchall()
+        newest: dict[int, int] = {}
+        for row in rows:
+            newest[row[STREAM]] = max(row[VERSION], newest.get(row[STREAM], 0))
+        put = self._writer.connection.executemany
+        put(SQL["pack_stream_insert"], [(stream, number, version) for stream, version in newest.items()])
+        put(SQL["pack_trace_insert"], [(trace, number) for trace in {row[TRACE] for row in rows}])
+        put(SQL["archived_insert"], [(row[POSITION], number, row[KIND], row[HASH]) for row in rows])
 
     def _give_back(self) -> None:
         # Pages of moved events go back to the file system. What moved is safe already: a refusal can wait.
@@ -75,7 +91,7 @@ class Upkeep:
         rows = [row for row in self._writer.log.stream(stream, 0) if row[BODY] is not None]
         for row in rows:
             if row[BODY] == IN_FILE:
-                self._bodies.erase(row[_DIGEST].hex())
+                self._bodies.erase(row[DIGEST].hex())
         self._failpoint("erase_after_files")
         erased: int = self._transaction("erase", lambda: self._erase(stream, rows), self._truncate)
         self._writer.log.packs.forget()
@@ -85,9 +101,10 @@ class Upkeep:
         number = self._writer.log.names.find(stream)
         for row in rows:
             self._execute(SQL["body_erase"], (row[POSITION],))
-        for (trace,) in self._execute(SQL["stream_packs"], (number, 0)).fetchall():
-            packed = self._writer.log.packs.rows(trace)
-            self._put(trace, {at: _bare(row) if row[STREAM] == number else row for at, row in packed.items()})
+        for (at,) in self._execute(SQL["stream_packs"], (number, 0)).fetchall():
+            packed = self._writer.log.packs.rows(at).values()
+            bare = [(*row[:BODY], None) if row[STREAM] == number else row for row in packed]
+            self._execute(SQL["pack_change"], (pack(bare), at))
         return len(rows)
 
     def _truncate(self) -> None:
@@ -118,5 +135,5 @@ class Upkeep:
         return done
 
 
-def _bare(row: EventRow) -> EventRow:
-    return (*row[:BODY], None)
+def _size(row: EventRow) -> int:
+    return len(row[DATA]) + len(row[BODY] or b"")

@@ -30,6 +30,7 @@ Failpoint = Callable[[str], None]
 """Called with a name at places where a crash must do no harm."""
 
 _GROUP: Final = 512
+_GATE_SECONDS: Final = 5.0  # a bound: should the checkpoint thread have ended, commits still go on
 _VERSIONS_KEPT: Final = 50_000
 
 
@@ -71,6 +72,9 @@ class Writer:
         self.views = ViewWriter(connection)
         self.busy = threading.Lock()
         """Held while a transaction is open; the checkpoint thread takes it when the journal has grown too long."""
+        self.gate = threading.Event()
+        """Closed by the checkpoint thread when it wants `busy`: a lock alone would let this thread win every time."""
+        self.gate.set()
         self.checkpointing = threading.Lock()
         """Held by whoever checkpoints: SQLite refuses a second one at once instead of letting it wait."""
         self._bodies = bodies
@@ -97,6 +101,10 @@ class Writer:
     def refuse(self, refusal: StoreUnavailableError) -> None:
         """Refuse appends from now on; after a failed sync maintenance as well."""
         self._refusal = self._refusal or refusal
+
+    def is_broken(self) -> bool:
+        """Whether a sync has failed, so that only reopening the log tells what it holds."""
+        return self._refusal is not None and self._refusal.reason == "io"
 
     def stop(self) -> None:
         """Finish what is queued and end the thread. Blocks."""
@@ -136,6 +144,7 @@ class Writer:
     def _append(self, calls: list[Call]) -> None:
         if not calls:
             return
+        self.gate.wait(_GATE_SECONDS)
         if self._refusal is not None:
             _fail(calls, self._refusal)
         else:
@@ -143,7 +152,7 @@ class Writer:
         self._answer(calls)
 
     def _work(self, call: Call, job: Callable[[], Any]) -> None:
-        if self._refusal is not None and self._refusal.reason == "io":
+        if self._refusal is not None and self.is_broken():
             _fail([call], self._refusal)
         else:
             self._guarded([call], lambda: self._do(call, job))

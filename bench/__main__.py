@@ -1,0 +1,76 @@
+"""`python -m bench [--quick] [--only NAME…] [--json FILE]`: measures, prints the table, writes it as JSON.
+
+Exit code 1 where a number is below half of its target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import platform
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from bench.machine import Machine
+from bench.table import Row, Skip
+
+GROUPS = ("sync", "cli", "submit", "cycle", "size", "disk")
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> int:
+    """Run the groups in turn; what is not there is skipped and said so."""
+    given = _arguments()
+    rows: list[Row] = []
+    skipped: list[str] = []
+    with Machine() as machine:
+        for name in given.only or GROUPS:
+            begun = time.monotonic()
+            try:
+                found = importlib.import_module(f"bench.group_{name}").measure(machine, given.quick)
+            except Skip as missing:
+                skipped.append(f"{name}: {missing}")
+                print(f"SKIPPED {skipped[-1]}", flush=True)
+                continue
+            for row in found:
+                print(row.line(), flush=True)
+            rows += found
+            print(f"        ({name}: {time.monotonic() - begun:.0f} s)", flush=True)
+    _write(given.json or RESULTS / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json", rows, skipped)
+    below = [row.name for row in rows if row.verdict == "below half"]
+    if below:
+        print(f"Below half of the target: {', '.join(below)}")
+    return 1 if below else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measures Tallystick on this machine.")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, a log of 100,000 events instead of a million")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, metavar="NAME", help=f"some of {', '.join(GROUPS)}")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the result goes (default: bench/results/)")
+    return parser.parse_args()
+
+
+def _write(path: Path, rows: list[Row], skipped: list[str]) -> None:
+    about = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode({**about, "skipped": skipped, "rows": [r.told() for r in rows]})))
+    print(f"Written: {path}")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,42 @@
+"""The board that many tools keep: one JSON file, rewritten under a lock. As durable as the log it is compared with."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+
+from bench.client import BODY
+
+
+def add(path: Path, title: str, keep: int) -> None:
+    """Add a task; the oldest one goes so that the board keeps its size."""
+    with open(f"{path}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        tasks = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        tasks = [*tasks, {"id": f"t{time.time_ns()}", "title": title, "body": BODY, "state": "open"}][-keep:]
+        save(path, tasks)
+
+
+def save(path: Path, tasks: list[dict[str, str]]) -> None:
+    """Whole or not at all, also through a power cut."""
+    new = path.with_suffix(".new")
+    with new.open("w", encoding="utf-8") as file:
+        json.dump(tasks, file)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def rate(path: Path, tasks: int, count: int) -> float:
+    """Tasks added per second to a board of that size."""
+    save(path, [{"id": f"t{n}", "title": "Work", "body": BODY, "state": "open"} for n in range(tasks)])
+    begun = time.perf_counter()
+    for _ in range(count):
+        add(path, "Work", tasks)
+    return count / (time.perf_counter() - begun)

@@ -1,0 +1,338 @@
+"""Seeded faults of the rules. Each must be killed by the test that is named for it.
+
+`python -m tests.mutants` applies them one by one to a copy of the package, prints a table, and exits with 1 if one
+survives. `python -m tests.mutants NAME …` runs only those.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+MOVES = "tests/unit/test_moves.py"
+SUBMIT = "tests/unit/test_submit.py"
+RESULTS = "tests/unit/test_results.py"
+DELIVERY = "tests/unit/test_delivery.py"
+DUTY = "tests/unit/test_duty.py"
+PLACES = "tests/unit/test_places.py"
+MENTION = "tests/unit/test_mention.py"
+MACHINE = "tests/property/test_task_machine.py"
+
+
+class Mutant(NamedTuple):
+    """One fault: in `file` of core, `before` becomes `after`; `killer` is the test that must fail."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+    killer: str
+    slow: bool = False
+
+
+class Verdict(NamedTuple):
+    """What became of a mutant."""
+
+    mutant: Mutant
+    killed: bool
+    detail: str
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "fence not checked",
+        "task/decide.py",
+        "    if command.fence == task.fence or",
+        "    if True or",
+        f"{MOVES}::test_another_fence_than_the_present_one_is_refused",
+    ),
+    Mutant(
+        "base not checked",
+        "task/decide.py",
+        "if command.base is not None and command.base < task.version:",
+        "if False:",
+        f"{MOVES}::test_a_base_that_is_older_than_the_task_is_stale",
+    ),
+    Mutant(
+        "session of the holder not checked",
+        "task/decide.py",
+        "and (not task.session or task.session == actor.session)",
+        "",
+        f"{MOVES}::test_another_session_of_the_same_agent_is_not_the_holder",
+    ),
+    Mutant(
+        "cancel ignored for what the holder writes",
+        "task/decide.py",
+        "        task.cancel_requested_at\n        and Role",
+        "        False\n        and Role",
+        f"{MOVES}::test_after_cancel_was_asked_the_holder_can_only_give_it_back",
+    ),
+    Mutant(
+        "tasks of other workspaces visible",
+        "task/decide.py",
+        "return task.workspace in agent.workspaces or agent.agent_id in",
+        "return True or agent.agent_id in",
+        f"{MOVES}::test_what_belongs_elsewhere_is_told_in_the_same_words_as_what_is_absent",
+    ),
+    Mutant(
+        "repeat recognised before the actor is known",
+        "task/decide.py",
+        "    check_actor(task, ctx, row)\n    again",
+        "    again",
+        f"{MOVES}::test_a_repeat_is_recognised_only_for_one_who_may_do_it",
+    ),
+    Mutant(
+        "cycle not checked",
+        "task/submit.py",
+        "if assignee in (task.requester, task.assignee):",
+        "if False:",
+        f"{SUBMIT}::test_a_piece_of_work_is_not_handed_back_up",
+    ),
+    Mutant(
+        "depth not checked",
+        "task/submit.py",
+        "if parent.depth + 1 > ctx.limits.depth:",
+        "if False:",
+        f"{SUBMIT}::test_tasks_delegate_only_so_deep",
+    ),
+    Mutant(
+        "dedup ignores the digest",
+        "task/submit.py",
+        "if first.digest == c.digest:",
+        "if True:",
+        f"{SUBMIT}::test_hostile_9_the_same_key_with_another_body_is_a_conflict",
+    ),
+    Mutant(
+        "age of message ids not checked",
+        "task/submit.py",
+        "if abs(ctx.now - id_milliseconds(c.message_id) / 1000) > limits.key_retention_seconds:",
+        "if False:",
+        f"{SUBMIT}::test_hostile_8_a_message_id_outside_the_retention_of_keys_is_refused_by_age",
+    ),
+    Mutant(
+        "inbound policy skipped",
+        "task/submit.py",
+        'if agent.inbound == "hold":',
+        "if False:",
+        f"{SUBMIT}::test_a_policy_of_hold_waits_for_a_person_and_of_refuse_ends_it",
+    ),
+    Mutant(
+        "provider consent not needed",
+        "task/submit.py",
+        'if agent.provider not in ("", "none") and agent.provider not in place.providers:',
+        "if False:",
+        f"{SUBMIT}::test_without_consent_nothing_goes_to_a_model_provider",
+    ),
+    Mutant(
+        "assignee may review",
+        "task/results.py",
+        "if ctx.actor.id == task.assignee:",
+        "if False:",
+        f"{RESULTS}::test_a_person_alone_on_a_host_does_not_approve_their_own_work",
+    ),
+    Mutant(
+        "assignee is asked to review",
+        "task/turn.py",
+        "if party and party != task.assignee and can_take_turn",
+        "if party and can_take_turn",
+        f"{RESULTS}::test_the_assignee_never_reviews_also_when_it_asked_itself",
+    ),
+    Mutant(
+        "revision not bound",
+        "task/results.py",
+        "    if revision != task.revision:",
+        "    if False:",
+        f"{RESULTS}::test_a_verdict_is_bound_to_the_revision_that_was_shown",
+    ),
+    Mutant(
+        "error of a check counts as passed",
+        "task/results.py",
+        "if outcome is CheckOutcome.PASSED and not review:",
+        "if outcome in (CheckOutcome.PASSED, CheckOutcome.ERROR) and not review:",
+        f"{RESULTS}::test_a_check_that_the_host_could_not_run_says_nothing_about_the_work",
+    ),
+    Mutant(
+        "compensation without end",
+        "task/results.py",
+        "    if task.failures >= ctx.limits.compensation_rounds:",
+        "    if False:",
+        f"{RESULTS}::test_a_failure_is_compensated_twice_and_then_exhausted",
+    ),
+    Mutant(
+        "permission decided twice",
+        "task/moves.py",
+        "if asked is None or asked.decision:",
+        "if asked is None:",
+        f"{RESULTS}::test_hostile_23_a_permission_is_decided_once_for_the_exact_action",
+    ),
+    Mutant(
+        "host may allow",
+        "task/moves.py",
+        'if ctx.actor.kind is ActorKind.HOST and c.decision != "reject_once":',
+        "if False:",
+        f"{RESULTS}::test_hostile_24_the_host_never_allows_and_nothing_is_allowed_for_ever",
+    ),
+    Mutant(
+        "lapse before the lease is over",
+        "task/moves.py",
+        "if c.fence != task.fence or not task.lease_until or ctx.now < until:",
+        "if c.fence != task.fence or not task.lease_until:",
+        f"{DELIVERY}::test_a_lease_lapses_only_when_it_is_over",
+    ),
+    Mutant(
+        "what was pushed lapses into a new attempt",
+        "task/moves.py",
+        "    if work.in_flight:\n        raise conflict(",
+        "    if False:\n        raise conflict(",
+        f"{DELIVERY}::test_hostile_68_what_was_pushed_never_lapses_into_a_new_attempt",
+    ),
+    Mutant(
+        "deadline not checked",
+        "task/ground.py",
+        "if task.deadline_at and not task.handed_in_at and ctx.now >= task.deadline_at:",
+        "if False:",
+        f"{DELIVERY}::test_hostile_22_nothing_starts_after_the_deadline",
+    ),
+    Mutant(
+        "fence not raised by a take",
+        "task/moves.py",
+        '        session=c.session if agent else "",\n        fence=task.fence + 1,',
+        '        session=c.session if agent else "",\n        fence=task.fence,',
+        f"{DELIVERY}::test_reported_43_after_a_lapse_the_old_fence_is_stale",
+    ),
+    Mutant(
+        "old holder comes back after redo",
+        "task/fold.py",
+        '"attempt": t.attempt + 1, "last_holder": "", "last_session": ""}\n\n\ndef _restarted',
+        '"attempt": t.attempt + 1}\n\n\ndef _restarted',
+        f"{DELIVERY}::test_hostile_69_after_redo_the_old_holder_does_not_come_back",
+    ),
+    Mutant(
+        "facts in the order they become known",
+        "delivery.py",
+        "tuple(sorted((*d.facts, *new), key=lambda f: ev.FACT_ORDER.index(f.fact)))",
+        "(*d.facts, *new)",
+        f"{DELIVERY}::test_recorded_comes_with_the_readers_acknowledgement",
+    ),
+    Mutant(
+        "busy is not busy",
+        "delivery.py",
+        "if agent is None or ctx.outstanding >= agent.concurrency:",
+        "if agent is None:",
+        f"{DELIVERY}::test_reported_20_busy_is_queued_and_costs_no_attempt",
+    ),
+    Mutant(
+        "tombstone given out again",
+        "places.py",
+        "if known is None or known.party == party:",
+        "if known is None or known.party == party or not known.current:",
+        f"{PLACES}::test_hostile_44_reported_7_the_name_of_one_who_left_is_a_tombstone",
+    ),
+    Mutant(
+        "agents may do what is for persons",
+        "places.py",
+        "def _person_only(ctx: Context, what: str) -> None:\n    if ctx.actor.kind is ActorKind.AGENT:",
+        "def _person_only(ctx: Context, what: str) -> None:\n    if False:",
+        f"{PLACES}::test_an_agent_may_not_do_what_is_for_persons",
+    ),
+    Mutant(
+        "joining again forgets what is not given",
+        "directory.py",
+        "for field in _KEPT_ON_REJOIN if getattr(e, field) is not None}",
+        'for field in _KEPT_ON_REJOIN if field != "argv" or True}',
+        f"{PLACES}::test_joining_again_changes_only_what_is_given",
+    ),
+    Mutant(
+        "the end of a task is not told",
+        "project.py",
+        "        found[task.requester] = kind\n",
+        "",
+        f"{DUTY}::test_one_notice_for_each_end_to_the_requester_unless_it_ended_it_itself",
+    ),
+    Mutant(
+        "a hyphen ends a name",
+        "mention.py",
+        "(?:[A-Za-z0-9_-]|[./]",
+        "(?:[A-Za-z0-9_]|[./]",
+        f"{MENTION}::test_a_mention_leads_to_exactly_who_is_named",
+    ),
+    Mutant(
+        "an answer gives no lease",
+        "task/fold.py",
+        'return {"lease_until": e.lease_until} if e.state is S.WORKING else _no_holder()',
+        "return {} if e.state is S.WORKING else _no_holder()",
+        MACHINE,
+        slow=True,
+    ),
+    Mutant(
+        "a restart grants no lease",
+        "task/fold.py",
+        '"fence_before": t.fence_before or t.fence, "lease_until": e.lease_until}',
+        '"fence_before": t.fence_before or t.fence, "lease_until": 0.0}',
+        MACHINE,
+        slow=True,
+    ),
+)
+
+
+def try_mutant(mutant: Mutant) -> Verdict:
+    """Apply it to a copy, and see whether its test notices."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as made:
+        copy = Path(made)
+        for name in ("tallystick", "tests"):
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        path = copy / "tallystick" / "core" / mutant.file
+        source = path.read_text(encoding="utf-8")
+        if source.count(mutant.before) != 1:
+            return Verdict(mutant, False, f"{mutant.file} does not hold its text exactly once: bring it up to date")
+        path.write_text(source.replace(mutant.before, mutant.after), encoding="utf-8")
+        return _judge(mutant, _run(copy, mutant.killer))
+
+
+def _run(directory: Path, killer: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [*command, "--no-header", "--tb=line", killer],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "HYPOTHESIS_PROFILE": "mutants"},
+    )
+
+
+def _judge(mutant: Mutant, done: subprocess.CompletedProcess[str]) -> Verdict:
+    # 1: a test failed. Anything else (0: all passed, 2 to 5: nothing was tested) kills nothing.
+    lines = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    detail = lines[0].removeprefix("FAILED ").split(" - ")[0] if lines else (done.stdout + done.stderr)[-300:]
+    return Verdict(mutant, done.returncode == 1, detail)
+
+
+def try_all(mutants: tuple[Mutant, ...], workers: int = 2) -> list[Verdict]:
+    """All of them, a few at a time."""
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(try_mutant, mutants))
+
+
+def main(names: list[str]) -> int:
+    """Print what became of each; 1 if one survived."""
+    chosen = tuple(m for m in MUTANTS if not names or m.name in names)
+    verdicts = try_all(chosen)
+    for verdict in verdicts:
+        print(f"{'killed' if verdict.killed else 'SURVIVED':9}{verdict.mutant.name:46}{verdict.detail}")
+    survivors = sum(not v.killed for v in verdicts)
+    print(f"{len(verdicts) - survivors} of {len(verdicts)} killed")
+    return 1 if survivors or not verdicts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

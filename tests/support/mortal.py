@@ -1,0 +1,88 @@
+"""A real host in a world of the test's making: `mortal.py WORLD-JSON`, its home in TALLY_HOME.
+
+`kill`: {place: n}, it kills itself with -9 the n-th time it reaches that place. `disk`: a faulty disk, which a file
+`disk.json` in the home's parent commands ({"room": bytes or null, "fail": true}). A file `clock` there is added to the
+wall clock, `asleep` to the boot clock (and the wall).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "fault")]
+
+from tallystick import bootstrap  # noqa: E402
+from tallystick.app.clock import SystemClock  # noqa: E402
+from tallystick.assembly import World  # noqa: E402
+
+WISHES = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+PLACE = Path(os.environ["TALLY_HOME"]).parent
+left = dict(WISHES.get("kill", {}))
+
+
+def reached(place: str) -> None:
+    if place in left:
+        left[place] -= 1
+        if left[place] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class OtherClock(SystemClock):
+    """The machine's clocks, moved by what files say."""
+
+    def now(self) -> float:
+        return super().now() + number("clock") + number("asleep")
+
+    def boot(self) -> float:
+        return super().boot() + number("asleep")
+
+
+def number(name: str) -> float:
+    try:
+        return float((PLACE / name).read_text() or 0)
+    except FileNotFoundError:
+        return 0.0
+
+
+def disk() -> str:
+    import apsw  # noqa: PLC0415
+    from vfs import Disk, FaultyVfs  # noqa: PLC0415
+
+    class Commanded(Disk):
+        def write(self, name: str, offset: int, data: bytes | None) -> None:
+            if data and wish("room") is not None and len(data) > wish("room"):
+                raise apsw.FullError("no room left")
+
+        def sync(self, name: str) -> None:
+            if wish("fail"):
+                raise apsw.exception_for(apsw.SQLITE_IOERR_FSYNC)
+
+        def delete(self, name: str) -> None:
+            pass
+
+    global KEPT  # noqa: PLW0603 - SQLite keeps no reference to it
+    KEPT = FaultyVfs("faulty", Commanded())
+    return "faulty"
+
+
+def wish(name: str) -> object:
+    try:
+        return json.loads((PLACE / "disk.json").read_text()).get(name)
+    except FileNotFoundError:
+        return None
+
+
+KEPT = None
+world = World(
+    clock=OtherClock() if WISHES.get("clock") else SystemClock(),
+    vfs=disk() if WISHES.get("disk") else None,
+    reached=reached if left else World().reached,
+)
+plain_build = bootstrap.build
+bootstrap.build = lambda settings: plain_build(settings, world)
+sys.exit(bootstrap.main(["up"]))
