@@ -82,7 +82,7 @@ def main(argv: list[str]) -> int:
 
 def complain(refused: Refused) -> int:
     """Print a refusal; the exit code (2 for a wrong use)."""
-    sys.stderr.write(wire.printable(f"tally: {refused.message}\n{refused.remedy}\n"))
+    sys.stderr.write(wire.printable(f"tally: {refused.message}\n  → {refused.remedy}\n"))
     return 2 if refused.code is ErrorCode.INVALID else 1
 
 

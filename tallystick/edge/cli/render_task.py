@@ -73,7 +73,8 @@ def taken(sheet: Sheet, form: forms.Taken) -> None:
     until = f", yours until {sheet.page.when(form.lease_until)}" if form.lease_until else ""
     sheet.field("fence", f"{form.fence}{until}")
     brief(sheet, form.brief)
-    sheet.field("next", Paint(sheet.page.command("submit", short(form.task_id), "--text", "RESULT"), "cyan"))
+    commit = ("--commit", "HEAD") if form.brief.get("expects") == "change" else ()
+    sheet.field("next", Paint(sheet.page.command("submit", short(form.task_id), *commit, "--text", "RESULT"), "cyan"))
     sheet.field("", Paint(sheet.page.command("question", short(form.task_id), "TEXT"), "cyan"))
 
 
@@ -164,7 +165,7 @@ def shown(sheet: Sheet, form: forms.Shown) -> None:
     for run in form.checks:
         check_run(sheet, run)
     _plain_rows(sheet, "Permissions", form.permissions)
-    _plain_rows(sheet, "Attempts", form.attempts)
+    _attempts(sheet, form.attempts)
     if form.history:
         sheet.heading("History")
         lines(sheet, form.history)
@@ -263,6 +264,23 @@ def _plain_rows(sheet: Sheet, title: str, values: Sequence[dict[str, Any]]) -> N
         sheet.heading(title)
         for value in values:
             sheet.line(_pairs(value), indent=2)
+
+
+def _attempts(sheet: Sheet, values: Sequence[dict[str, Any]]) -> None:
+    """Each delivery and how far it got. A single one that needed no retry says nothing that the facts do not."""
+    if len(values) < 2 and not any(value.get("retries") or value.get("ended") for value in values):
+        return
+    sheet.heading("Deliveries")
+    heads = ("DELIVERY", "OF", "TO", "SESSION", "FACT", "ENDED", "RETRIES", "AT")
+    sheet.table(heads, [_attempt(sheet, value) for value in values])
+
+
+def _attempt(sheet: Sheet, value: dict[str, Any]) -> tuple[str, ...]:
+    texts = {name: as_text(item) for name, item in value.items()}
+    of = f"{texts.get('kind', '')}, attempt {texts.get('attempt', '')}"
+    ids = (short(texts.get("delivery_id", "")), of, texts.get("to", ""), short(texts.get("session", "")))
+    retries = texts.get("retries", "").removeprefix("0")
+    return (*ids, texts.get("fact", ""), texts.get("ended", ""), retries, sheet.page.when(texts.get("at", "")))
 
 
 def check_run(sheet: Sheet, run: forms.RunShown) -> None:
