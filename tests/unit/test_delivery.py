@@ -95,7 +95,7 @@ def test_only_the_recipient_acknowledges(world: World) -> None:
 def test_submitted_is_the_last_fact_and_names_its_references(world: World) -> None:
     task_id = world.in_review()
     assert world.facts(task_id)[-1] == ("submitted", MINE)
-    assert "reference checked" in world.delivery(task_id).facts[-1].evidence
+    assert "references checked" in world.delivery(task_id).facts[-1].evidence
     assert not world.delivery(task_id).open
 
 
