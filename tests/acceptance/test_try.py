@@ -14,11 +14,11 @@ from tallystick import demo
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_try(tmp_path: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_try(tmp_path: Path, *words: str, verb: str = "try", **environment: str) -> subprocess.CompletedProcess[str]:
     scratch = tmp_path / "scratch"
     scratch.mkdir(exist_ok=True)
     return subprocess.run(
-        [sys.executable, "-c", "from tallystick._tally import main; raise SystemExit(main())", "try", *words],
+        [sys.executable, "-c", "from tallystick._tally import main; raise SystemExit(main())", verb, *words],
         cwd=tmp_path,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), **environment},
         stdin=subprocess.DEVNULL,
@@ -80,3 +80,11 @@ def test_it_takes_no_words(tmp_path: Path) -> None:
     done = run_try(tmp_path, "--fast")
     assert done.returncode == 2
     assert "--fast" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["up", "down", "status", "try"])
+def test_a_verb_about_the_host_itself_explains_itself(tmp_path: Path, verb: str) -> None:
+    done = run_try(tmp_path, "--help", verb=verb, HOME=str(tmp_path), TALLY_HOME=str(tmp_path / "none"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage tally {verb}")
+    assert not (tmp_path / "none").exists()
