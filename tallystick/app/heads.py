@@ -5,7 +5,8 @@ Everything here can be dropped and loaded again from the store; after a failed b
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
 
 from tallystick.core.directory import Directory
 from tallystick.core.directory import evolve as evolve_directory
@@ -16,6 +17,7 @@ from tallystick.store.interface import Store
 
 _KEPT = 4096
 _PLACES = ("agt_", "per_", "wsp_", "ses_", "host")
+_PAGE = 1000
 
 
 class Heads:
@@ -35,15 +37,21 @@ class Heads:
         """Fold the directory from the log. Returns the time of its last event."""
         directory = Directory()
         last_at = 0.0
-        for prefix in _PLACES:
-            after = 0
-            while page := await self._store.tail(after, 1000, stream_prefix=prefix):
-                for recorded in page:
-                    directory = evolve_directory(directory, recorded)
-                    last_at = max(last_at, recorded.at)
-                after = page[-1].position
+        async for recorded in self._places():
+            directory = evolve_directory(directory, recorded)
+            last_at = max(last_at, recorded.at)
         self.directory = self.committed_directory = directory
         return last_at
+
+    async def _places(self) -> AsyncIterator[Recorded]:
+        """All but tasks, in the order of the log: who joins a workspace comes after that workspace."""
+        pages = {prefix: deque(await self._store.tail(0, _PAGE, stream_prefix=prefix)) for prefix in _PLACES}
+        while waiting := [page for page in pages.items() if page[1]]:
+            prefix, page = min(waiting, key=lambda item: item[1][0].position)
+            recorded = page.popleft()
+            yield recorded
+            if not page:
+                page.extend(await self._store.tail(recorded.position, _PAGE, stream_prefix=prefix))
 
     async def work(self, task_id: str) -> Work | None:
         """The task as of its newest event, uncommitted ones included; None if there is none."""
