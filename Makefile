@@ -61,7 +61,7 @@ test: $(VENV)/.dev ## everything: lint, types and all tests; what CI calls
 	exit $$status
 
 check: lint types ## the fast part, under a minute: lint, types, imports, rules, properties, stores
-	@$(PY) -m pytest -n $(JOBS) tests/test_imports.py tests/unit tests/property tests/contract tests/golden
+	@$(PY) -m pytest -n $(JOBS) $(wildcard tests/test_*.py) tests/unit tests/property tests/contract tests/golden
 
 lint: $(VENV)/.dev
 	@$(PY) -m ruff check .
