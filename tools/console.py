@@ -31,6 +31,7 @@ _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _EXITS = re.compile(r"\s+# exits (\d+)$")
 _VARIABLE = re.compile(
     r"(?:tsk|trc|agt|ses|dlv|per|wsp|msg|prm)_[0-9a-zA-Z]+"  # ids
+    r"|in a sandbox \(E3\)|without a sandbox: this machine has none|(?<=sandbox )none|\bE3\b"  # the machine's sandbox
     r"|\d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+Z|\d+(?:\.\d+)?(?:ms|s|m|h)\b|[0-9a-f]{7,64}|\d+"  # times, digests
 )
 
@@ -70,7 +71,7 @@ def _like(expected: str, actual: str) -> bool:
 
 def _plain(line: str) -> str:
     """A line without what varies: blanks too, because columns are as wide as their widest value."""
-    return re.sub(r"\s+", " ", _VARIABLE.sub("0", line)).strip()
+    return _VARIABLE.sub("0", re.sub(r"\s+", " ", line)).strip()
 
 
 def steps(block: str) -> list[Step]:
