@@ -297,10 +297,10 @@ def try_mutant(mutant: Mutant) -> Verdict:
         return _judge(mutant, _run(copy, mutant.killer))
 
 
-def _run(directory: Path, killer: str) -> subprocess.CompletedProcess[str]:
+def _run(directory: Path, *killers: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
     return subprocess.run(
-        [*command, "--no-header", "--tb=line", killer],
+        [*command, "--no-header", "--tb=line", *killers],
         cwd=directory,
         capture_output=True,
         text=True,
@@ -326,6 +326,10 @@ def try_all(mutants: tuple[Mutant, ...], workers: int = 2) -> list[Verdict]:
 def main(names: list[str]) -> int:
     """Print what became of each; 1 if one survived."""
     chosen = tuple(m for m in MUTANTS if not names or m.name in names)
+    sound = _run(ROOT, *sorted({m.killer for m in chosen}))
+    if sound.returncode:
+        print(f"Without any fault the tests must pass:\n{sound.stdout[-1000:]}{sound.stderr[-1000:]}")
+        return 1
     verdicts = try_all(chosen)
     for verdict in verdicts:
         print(f"{'killed' if verdict.killed else 'SURVIVED':9}{verdict.mutant.name:46}{verdict.detail}")

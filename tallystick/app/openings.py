@@ -55,8 +55,7 @@ class FirstThings:
             command = cmd.RegisterWorkspace(workspace_id=workspace_id, name=_DEFAULT)
             await self._executor.execute(command, HOST, workspace=workspace_id)
         for agent in list(self._heads.directory.agents.values()):
-            if agent.deleted:
-                await self.left(agent.agent_id)
+            await self.left(agent.agent_id)
 
     async def stop(self) -> None:
         """Wait for turns that are being moved; a later start would move what is left."""
@@ -77,10 +76,12 @@ class FirstThings:
         task.add_done_callback(self._moving.discard)
 
     async def left(self, agent_id: str) -> None:
-        """Work out again whose turn it is, for every open task that an agent that left has to do with."""
+        """Work out again whose turn it is, for every open task in a workspace that its agent has left."""
         tasks: set[str] = set()
+        here = self._heads.directory.agents[agent_id].workspaces
         for name in ("assigned", "requested", "reviewing"):
-            tasks.update(str(row["task_id"]) for row in await self._store.query(name, party=agent_id))
+            rows = await self._store.query(name, party=agent_id)
+            tasks.update(str(row["task_id"]) for row in rows if row["workspace"] not in here)
         for task_id in sorted(tasks):
             try:
                 await self._executor.execute(cmd.MoveTurn(task_id=task_id), HOST)

@@ -252,7 +252,7 @@ def _renamed(d: Directory, r: ev.Recorded, e: ev.AgentRenamed) -> Directory:
 
 def _left(d: Directory, r: ev.Recorded, e: ev.AgentLeft) -> Directory:
     agent = d.agents[r.stream]
-    if e.workspace and agent.workspaces - {e.workspace}:
+    if e.workspace:
         return _in_agent(d, r, workspaces=agent.workspaces - {e.workspace})
     names = {k: replace(n, current=False) if n.party == r.stream else n for k, n in d.names.items()}
     return replace(_in_agent(d, r, workspaces=frozenset(), deleted=True), names=names)

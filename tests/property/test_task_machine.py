@@ -541,6 +541,6 @@ def replay(world: World) -> tuple[Directory, dict[str, Work], dict[Any, Any]]:
 
 TestTaskMachine = TaskMachine.TestCase
 TestTaskMachine.settings = settings(
-    max_examples=int(os.environ.get("MACHINE_EXAMPLES", "60")),
+    max_examples=int(os.environ.get("MACHINE_EXAMPLES", "100")),
     stateful_step_count=6,
 )

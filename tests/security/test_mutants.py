@@ -6,7 +6,8 @@ import pytest
 
 from tests.mutants import MUTANTS, Mutant, try_mutant
 
-QUICK = [mutant for mutant in MUTANTS if not mutant.slow]
+QUICK = [mutant for mutant in MUTANTS if not mutant.slow][::2]
+"""Half of them, so that the whole test stays well below a minute."""
 
 
 def test_there_are_enough_of_them_and_each_is_another_one() -> None:

@@ -135,7 +135,8 @@ class Moved(Form, frozen=True, kw_only=True):
     """False: it was so already, nothing was recorded."""
     fence: int = 0
     revision: int = 0
-    evidence: str = ""
+    cancel_requested: bool = False
+    """Cancel was asked; it is canceled once nothing of it runs any more."""
 
 
 class FactShown(Form, frozen=True, kw_only=True):

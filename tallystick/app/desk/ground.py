@@ -374,6 +374,7 @@ class Ground:
             changed=outcome.recorded is not None,
             fence=task.fence,
             revision=task.revision,
+            cancel_requested=bool(task.cancel_requested_at) and task.open,
         )
 
     def short_of(self, identifier: str) -> str:

@@ -27,6 +27,9 @@ class Reading(Ground):
 
     async def saw_inbox(self, guest: Guest, inbox: forms.Inbox) -> None:
         """Items shown count as seen; an event only if one was new."""
+        shown = [i.task_id for i in (*inbox.turns, *inbox.notices)]
+        if shown:
+            self.remember(guest, max(shown))
         items = tuple((i.task_id, i.version) for i in (*inbox.turns, *inbox.notices) if i.new)
         await self._saw(guest, items)
 

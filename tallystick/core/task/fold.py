@@ -180,8 +180,8 @@ def _decided(t: Task, _r: ev.Recorded, e: ev.PermissionDecided) -> dict[str, Any
     return {"permissions": rows, "lease_until": e.lease_until, "rounds": 0}
 
 
-def _cancel_asked(_t: Task, r: ev.Recorded, e: ev.CancelRequested) -> dict[str, Any]:
-    return {"cancel_requested_at": r.at, "cancel_by_person": _human(r), "cascade": e.cascade}
+def _cancel_asked(t: Task, r: ev.Recorded, e: ev.CancelRequested) -> dict[str, Any]:
+    return {"cancel_requested_at": r.at, "cancel_by_person": _human(r) and r.actor.id != t.requester, "cascade": e.cascade}
 
 
 def _canceled(t: Task, _r: ev.Recorded, e: ev.TaskCanceled) -> dict[str, Any]:

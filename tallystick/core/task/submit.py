@@ -29,7 +29,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     agent = check_assignee(c.assignee, c.workspace, ctx)
     check_session(c.session, c.assignee, ctx)
     check_cycle(c.assignee, ctx)
-    _check_reviewer(c.reviewer, c.assignee, ctx)
+    _check_reviewer(c.reviewer, c.assignee, c.workspace, ctx)
     state, reason, rule = admission(agent, c.assignee, requester, ctx)
     return ev.TaskSubmitted(
         state=state,
@@ -218,12 +218,12 @@ def check_assignee(assignee: str, workspace: str, ctx: Context) -> Agent | None:
     return agent
 
 
-def _check_reviewer(reviewer: str, assignee: str, ctx: Context) -> None:
+def _check_reviewer(reviewer: str, assignee: str, workspace: str, ctx: Context) -> None:
     if not reviewer:
         return
     if reviewer == assignee:
         raise invalid("The assignee cannot review its own work.", "Name another reviewer with --review-by.")
-    if not can_take_turn(reviewer, ctx.directory):
+    if not can_take_turn(reviewer, ctx.directory, workspace):
         raise invalid(
             f"{ctx.directory.alias_of(reviewer)} cannot review: it is a command or has left.",
             "Name a person or an agent that reads its inbox.",

@@ -26,24 +26,24 @@ def turn_of(task: Task, directory: Directory) -> str:
 def reviewer_of(task: Task, directory: Directory) -> str:
     """Who reviews: whoever was named, else the requester; never the one who did the work."""
     for party in (task.reviewer, task.requester, task.subject, directory.owner):
-        if party and party != task.assignee and can_take_turn(party, directory):
+        if party and party != task.assignee and can_take_turn(party, directory, task.workspace):
             return party
     return directory.owner
 
 
-def can_take_turn(party: str, directory: Directory) -> bool:
-    """Whether a party can be asked to judge: a person, or an agent that is still here and is not a command."""
+def can_take_turn(party: str, directory: Directory, workspace: str) -> bool:
+    """Whether a party can be asked to judge: a person, or an agent that is still a member and is not a command."""
     if party in directory.persons:
         return True
     agent = directory.agents.get(party)
-    return agent is not None and not agent.deleted and agent.connection != "command"
+    return agent is not None and workspace in agent.workspaces and agent.connection != "command"
 
 
 def _submitted(task: Task, directory: Directory) -> str:
     if task.reason is R.UNASSIGNED:
         place = directory.workspaces.get(task.workspace)
         coordinator = place.coordinator if place else ""
-        return coordinator if can_take_turn(coordinator, directory) else _person(task, directory)
+        return coordinator if can_take_turn(coordinator, directory, task.workspace) else _person(task, directory)
     if task.reason is R.COMPENSATING:
         return _able(task.on_failure, task, directory, commands=True)
     return _able(task.assignee, task, directory, commands=True)
@@ -51,12 +51,12 @@ def _submitted(task: Task, directory: Directory) -> str:
 
 def _able(party: str, task: Task, directory: Directory, *, commands: bool = False) -> str:
     """The party itself while it can act, else the requester, else the subject."""
-    if party.startswith("cap:") or can_take_turn(party, directory):
+    if party.startswith("cap:") or can_take_turn(party, directory, task.workspace):
         return party
     agent = directory.agents.get(party)
-    if commands and agent is not None and not agent.deleted:
+    if commands and agent is not None and task.workspace in agent.workspaces:
         return party
-    if task.requester != party and can_take_turn(task.requester, directory):
+    if task.requester != party and can_take_turn(task.requester, directory, task.workspace):
         return task.requester
     return _person(task, directory)
 

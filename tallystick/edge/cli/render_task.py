@@ -80,10 +80,13 @@ def taken(sheet: Sheet, form: forms.Taken) -> None:
 
 def moved(sheet: Sheet, form: forms.Moved) -> None:
     """Where a verb left a task."""
+    if form.cancel_requested:
+        sheet.line(id_piece(form.task_id), " is asked to stop; it is canceled once nothing of it runs any more")
+        sheet.command("show", "--follow", short(form.task_id))
+        return
     now = "is now" if form.changed else "already was"
     turn = f", {form.turn} is next" if form.turn else ""
     sheet.line(id_piece(form.task_id), f" {now} ", state_piece(form.state, form.reason), turn)
-    sheet.field("evidence", form.evidence)
 
 
 def brief(sheet: Sheet, form: dict[str, Any]) -> None:
