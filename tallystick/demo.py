@@ -120,7 +120,7 @@ def honest(stage: Stage) -> None:
         stage.git("commit", "--quiet", "-am", "Comma and exclamation mark", by="checker")
         words = ("submit", task, "--commit", "HEAD", "--text", "Mended the greeting.")
         done = stage.tally("--as", "checker", *words, meanwhile=lambda: follower.until("submitted"))
-    stage.promise("the host says that the result stands", "The result stands" in done.out)
+    stage.promise("the host says that the result stands", "The result stands: done" in done.out)
     screen.heading("3. The evidence: the host itself ran the check, at that commit, in a clean worktree")
     evidence(stage, task)
 

@@ -289,23 +289,27 @@ def _attempt(sheet: Sheet, value: dict[str, Any]) -> tuple[str, ...]:
 def check_run(sheet: Sheet, run: forms.RunShown) -> None:
     """What the host saw when it ran something."""
     sheet.heading(f"Check {run.check}")
-    how = f"exit {run.exit_code}" if run.signal is None else f"signal {run.signal}"
-    counts = f", {run.tests}" if run.tests else ""
     style = "green" if run.outcome == "passed" else "red"
-    sheet.field("outcome", Paint(run.outcome, style), f" ({how}{counts}) in {took(run.seconds)}")
+    sheet.field("outcome", Paint(run.outcome, style), _ended(run))
     sheet.field("command", " ".join(run.argv))
     sheet.field("commit", run.commit)
     sheet.field("sandbox", run.sandbox)
-    sheet.field(
-        "output",
-        f"stdout {run.stdout_bytes} bytes sha256 {run.stdout_sha256[:12]}, "
-        f"stderr {run.stderr_bytes} bytes sha256 {run.stderr_sha256[:12]}",
-    )
+    streams = (("stdout", run.stdout_bytes, run.stdout_sha256), ("stderr", run.stderr_bytes, run.stderr_sha256))
+    kept = [f"{name} {size} bytes sha256 {digest[:12]}" for name, size, digest in streams if digest]
+    sheet.field("output", ", ".join(kept))
     sheet.field("environ", run.environment_sha256 and f"sha256 {run.environment_sha256[:12]}")
     sheet.field("protected", Paint(" ".join(run.protected_changed), "yellow"))
     sheet.field("detail", run.detail)
     if run.output_tail:
         sheet.body(run.output_tail)
+
+
+def _ended(run: forms.RunShown) -> str:
+    """How its process ended; nothing where there was none."""
+    if run.exit_code is None and run.signal is None:
+        return ""
+    how = f"exit {run.exit_code}" if run.signal is None else f"signal {run.signal}"
+    return f" ({how}{f', {run.tests}' if run.tests else ''}) in {took(run.seconds)}"
 
 
 def lines(sheet: Sheet, events: Sequence[forms.Line], *, tasks: bool = False) -> None:
