@@ -55,7 +55,7 @@ test: $(VENV)/.dev ## everything: lint, types and all tests; what CI calls
 	@status=0; \
 	$(PY) -m ruff check . || status=1; \
 	$(PY) -m mypy || status=1; \
-	$(PY) -m pytest -n $(JOBS) -rs || status=1; \
+	$(PY) -m pytest -n $(JOBS) -rsfE || status=1; \
 	command -v bwrap >/dev/null || echo "make: without bubblewrap the tests of the sandbox were skipped; to run them: install bubblewrap" >&2; \
 	command -v strace >/dev/null || echo "make: without strace the counts of system calls were skipped; to run them: install strace" >&2; \
 	exit $$status
