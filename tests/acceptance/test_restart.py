@@ -10,7 +10,7 @@ import pytest
 from tests.support.hosts import Home
 
 READ = (("agents",), ("board", "--all"), ("workspace", "list"), ("check", "list"), ("inbox",), ("log", "verify"))
-VARIES = {"age", "presence", "promise", "sessions", "silent_seconds", "events", "hash", "current", "updated_at", "version", "new"}
+VARIES = {"age", "presence", "promise", "sessions", "events", "hash", "current", "updated_at", "version", "new"}
 """A task in hand gets a new lease at the start, which is an event."""
 
 
