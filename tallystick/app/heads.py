@@ -18,6 +18,7 @@ from tallystick.store.interface import Store
 _KEPT = 4096
 _PAGE = 1000
 _PLACES = ("agt_", "per_", "wsp_", "ses_", "host")
+_PAGE = 1000
 
 
 class Heads:
