@@ -129,8 +129,7 @@ class Deliverer:
         for agent in self._pushed_to():
             if agent_mode(agent, self._heads.directory) != "running":
                 continue
-            busy = len(await self._store.query("outstanding", recipient=agent.agent_id))
-            free = agent.concurrency - busy
+            free = agent.concurrency - await self._heads.outstanding(agent.agent_id)
             if free <= 0:
                 continue
             now = self._clock.now()

@@ -5,8 +5,7 @@ Everything here can be dropped and loaded again from the store; after a failed b
 
 from __future__ import annotations
 
-import heapq
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 
 from tallystick.core.directory import Directory
@@ -17,7 +16,9 @@ from tallystick.core.state import Work
 from tallystick.store.interface import Store
 
 _KEPT = 4096
+_PAGE = 1000
 _PLACES = ("agt_", "per_", "wsp_", "ses_", "host")
+_PAGE = 1000
 
 
 class Heads:
@@ -34,35 +35,24 @@ class Heads:
         self._queued_by: dict[tuple[str, str], int] = {}
 
     async def open(self) -> float:
-        """Fold the directory from the log. Returns the time of its last event."""
+        """Fold the directory from the log, in the order of the log. Returns the time of its last event."""
         directory = Directory()
         last_at = 0.0
-        async for recorded in self._in_order():
+        async for recorded in self._places():
             directory = evolve_directory(directory, recorded)
             last_at = max(last_at, recorded.at)
         self.directory = self.committed_directory = directory
         return last_at
 
-    async def _in_order(self) -> AsyncIterator[Recorded]:
-        """The events of parties and places as they came: an agent joins a workspace that has to be there."""
-        kinds = [self._of_kind(prefix) for prefix in _PLACES]
-        newest = [(first.position, first, kind) for kind in kinds if (first := await anext(kind, None))]
-        heapq.heapify(newest)
-        while newest:
-            _, recorded, kind = newest[0]
+    async def _places(self) -> AsyncIterator[Recorded]:
+        """The events of all parties and places, merged by position: an agent's say what workspace it joined."""
+        pages = {prefix: deque(await self._store.tail(0, _PAGE, stream_prefix=prefix)) for prefix in _PLACES}
+        while pages := {prefix: page for prefix, page in pages.items() if page}:
+            prefix = min(pages, key=lambda p: pages[p][0].position)
+            recorded = pages[prefix].popleft()
             yield recorded
-            following = await anext(kind, None)
-            if following is None:
-                heapq.heappop(newest)
-            else:
-                heapq.heapreplace(newest, (following.position, following, kind))
-
-    async def _of_kind(self, prefix: str) -> AsyncIterator[Recorded]:
-        after = 0
-        while page := await self._store.tail(after, 1000, stream_prefix=prefix):
-            for recorded in page:
-                yield recorded
-            after = page[-1].position
+            if not pages[prefix]:
+                pages[prefix].extend(await self._store.tail(recorded.position, _PAGE, stream_prefix=prefix))
 
     async def work(self, task_id: str) -> Work | None:
         """The task as of its newest event, uncommitted ones included; None if there is none."""
@@ -132,6 +122,18 @@ class Heads:
             rows = await self._store.query("queue_sender", recipient=recipient, sender=sender)
             self._queued_by[key] = int(rows[0]["count"] or 0) + self._uncommitted(recipient, sender)
         return self._queued_by[key]
+
+    async def outstanding(self, recipient: str) -> int:
+        """Deliveries that are being carried out. What is in doubt runs no more, so it takes no slot."""
+        rows = await self._store.query("outstanding", recipient=recipient)
+        tasks = {str(row["task_id"]) for row in rows} | self.pending.keys()
+        works = [await self.work(task_id) for task_id in sorted(tasks)]
+        return sum(
+            d.open and d.recipient == recipient and d.intent == "intended"
+            for work in works
+            if work is not None
+            for d in work.deliveries
+        )
 
     def _uncommitted(self, recipient: str, sender: str | None) -> int:
         """How many of the pending tasks' open deliveries the store cannot have counted yet."""
