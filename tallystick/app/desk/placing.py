@@ -53,6 +53,14 @@ class Placing(Ground):
         await self.s.executor.execute(command, actor, workspace=guest.workspace)
         return await self.s.views.agent(self.directory.agents[command.agent_id], guest.workspace)
 
+    async def join_person(self, guest: Guest, name: str) -> forms.Done:
+        """Make a further person known to this host; only a person may."""
+        actor = self.person(guest, "make a person known")
+        person_id = self.s.new_id(Prefix.PERSON)
+        alias = check_alias(name.removeprefix("@"))
+        await self.s.executor.execute(cmd.JoinPerson(person_id=person_id, alias=alias), actor)
+        return forms.Done(detail=f"@{alias} is a person of this host.", id=person_id)
+
     def _known_agent(self, alias: str) -> Agent | None:
         name = self.directory.names.get(skeleton(alias))
         agent = self.directory.agents.get(name.party) if name and name.alias == alias else None
