@@ -111,8 +111,10 @@ class Duties:
             except Exception as error:  # noqa: BLE001 - the scheduler must outlive any one task
                 self._diagnostics.failure("duties", error)
                 wait = _LONGEST_WAIT
+            # Not wait_for: on Python 3.11 that drops a cancel which comes together with the wake-up.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._wake.wait()
 
     async def once(self) -> float:
         """Do all that is due now. Returns the seconds until something may be due again."""
