@@ -26,7 +26,7 @@ from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Fact
-from tallystick.core.route import agent_mode
+from tallystick.core.route import agent_mode, is_stopped
 from tallystick.core.rows import DeliveryRow, Row
 from tallystick.core.state import Delivery, Work
 from tallystick.store.interface import Store
@@ -88,10 +88,14 @@ class Deliverer:
     def committed(self, rows: tuple[Row, ...]) -> None:
         """Rows were committed: look again if a delivery is due or a slot became free."""
         for row in rows:
-            if isinstance(row, DeliveryRow):
+            if isinstance(row, DeliveryRow) and self._is_pushed_to(row.recipient):
                 self._wake.set()
                 if not row.open and row.delivery_id in self._pushes:
                     self._end_closed(row.recipient, row.delivery_id)
+
+    def _is_pushed_to(self, recipient: str) -> bool:
+        agent = self._heads.directory.agents.get(recipient)
+        return agent is not None and agent.connection in self._transports
 
     def _end_closed(self, recipient: str, delivery_id: str) -> None:
         """Its task went on without it (a person corrected or reassigned it): nothing of it may run on."""
@@ -124,6 +128,7 @@ class Deliverer:
 
     async def _once(self) -> None:
         for agent in self._pushed_to():
+            await self._end_stopped(agent)
             if agent_mode(agent, self._heads.directory) != "running":
                 continue
             free = agent.concurrency - await self._heads.outstanding(agent.agent_id)
@@ -132,6 +137,17 @@ class Deliverer:
             now = self._clock.now()
             for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=free):
                 await self._dispatch(agent, str(row["task_id"]), str(row["delivery_id"]))
+
+    async def _end_stopped(self, agent: Agent) -> None:
+        """A person stopped it: what runs is ended, and what it had done until then is for a person to look at."""
+        for row in await self._store.query("outstanding", recipient=agent.agent_id):
+            workspace, delivery_id = str(row["workspace"]), str(row["delivery_id"])
+            if not is_stopped(agent.agent_id, str(row["session"]), workspace, self._heads.directory):
+                continue
+            if await self._transports[agent.connection].end(delivery_id):
+                task_id, detail = str(row["task_id"]), "A person stopped it while it ran."
+                await self._unknown(task_id, delivery_id, detail)
+                await self._tell(cmd.DoubtTask(task_id=task_id, detail=detail), HOST)
 
     # --- one delivery -------------------------------------------------------------------------------------------
 

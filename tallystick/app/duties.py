@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -63,6 +64,8 @@ class Duties:
         self._diagnostics = diagnostics
         self._reached = reached
         self._wake = asyncio.Event()
+        self._looks_at = math.inf
+        """When the next look is, in UTC seconds; infinite during one, so that what comes meanwhile leads to another."""
         self._not_before: dict[str, tuple[float, float]] = {}
         self._task: asyncio.Task[None] | None = None
         self._endings: dict[tuple[str, int, int], asyncio.Future[bool]] = {}
@@ -100,17 +103,23 @@ class Duties:
                 self._not_before.pop(row.task_id, None)
                 if row.parent:
                     self._not_before.pop(row.parent, None)
-                if row.due_at is not None or row.parent:
+                if row.parent or (row.due_at is not None and self._is_too_late_for(row.due_at)):
                     self._wake.set()
+
+    def _is_too_late_for(self, due_at: float) -> bool:
+        """Whether the next look comes too late, or should have been already: the machine slept, the clock was put on."""
+        return due_at < self._looks_at or self._looks_at < self._clock.now()
 
     async def _run(self) -> None:
         while True:
             self._wake.clear()
+            self._looks_at = math.inf
             try:
                 wait = await self.once()
             except Exception as error:  # noqa: BLE001 - the scheduler must outlive any one task
                 self._diagnostics.failure("duties", error)
                 wait = _LONGEST_WAIT
+            self._looks_at = self._clock.now() + wait
             # Not wait_for: on Python 3.11 that drops a cancel which comes together with the wake-up.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):

@@ -18,6 +18,7 @@ from tallystick.store.interface import Store
 _KEPT = 4096
 _PAGE = 1000
 _PLACES = ("agt_", "per_", "wsp_", "ses_", "host")
+_PAGE = 1000
 
 
 class Heads:
@@ -55,10 +56,8 @@ class Heads:
 
     async def work(self, task_id: str) -> Work | None:
         """The task as of its newest event, uncommitted ones included; None if there is none."""
-        found = self.pending.get(task_id) or self._works.get(task_id)
+        found = await self.remembered(task_id)
         if found is not None:
-            if task_id in self._works:
-                self._works.move_to_end(task_id)
             return found
         work: Work | None = None
         for recorded in await self._store.load(task_id):
@@ -66,6 +65,12 @@ class Heads:
         if work is not None:
             self._keep(task_id, work)
         return work
+
+    async def remembered(self, task_id: str) -> Work | None:
+        """The same without a look into the log."""
+        if task_id in self._works:
+            self._works.move_to_end(task_id)
+        return self.pending.get(task_id) or self._works.get(task_id)
 
     def put(self, work: Work, before: Work | None) -> None:
         """A task has a new event, not yet committed."""

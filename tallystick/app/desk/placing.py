@@ -173,13 +173,22 @@ class Placing(Ground):
         if target.startswith("@") and target != "@last":
             agent = self.member(guest, target)
             return cmd.SetAgentMode(agent_id=agent.agent_id, mode=mode), target
-        if target.startswith("ses_"):
+        running = await self._run_of(target) if target.startswith("ses_") else ""
+        if target.startswith("ses_") and not running:
             session = self._session(target)
             return cmd.SetSessionMode(session_id=session, mode=mode), f"Session {short(session)}"
-        task_id = await self.task_id(guest, target)
+        task_id = running or await self.task_id(guest, target)
         if mode == "stopped":
             return cmd.CancelTask(task_id=task_id), f"Task {short(task_id)}"
         return cmd.SetTaskMode(task_id=task_id, mode=mode), f"Task {short(task_id)}"
+
+    async def _run_of(self, typed: str) -> str:
+        """The task that a command agent runs for under this session id; empty for other sessions."""
+        wanted = typed.removeprefix("ses_").upper()
+        rows = await self.s.views.rows("sessioned")
+        known = self.directory.sessions
+        found = [r for r in rows if str(r["session"]).endswith(wanted) and r["session"] not in known]
+        return str(found[0]["task_id"]) if len(found) == 1 else ""
 
     def _session(self, typed: str) -> str:
         wanted = typed.removeprefix("ses_").upper()
