@@ -6,6 +6,7 @@ An outcome comes back in as an ordinary command. What was dispatched and has no 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Mapping
 from hashlib import sha256
@@ -116,10 +117,10 @@ class Deliverer:
                 await self._once()
             except Exception as error:  # noqa: BLE001 - one broken recipient must not stop the others
                 self._diagnostics.failure("deliver", error)
-            try:
-                await asyncio.wait_for(self._wake.wait(), _SWEEP_SECONDS)
-            except TimeoutError:
-                continue
+            # Not wait_for: on Python 3.11 that drops a cancel which comes together with the wake-up.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_SWEEP_SECONDS):
+                    await self._wake.wait()
 
     def _pushed_to(self) -> list[Agent]:
         agents = self._heads.committed_directory.agents.values()

@@ -103,8 +103,12 @@ class Duties:
                 self._not_before.pop(row.task_id, None)
                 if row.parent:
                     self._not_before.pop(row.parent, None)
-                if row.parent or (row.due_at is not None and row.due_at < self._looks_at):
+                if row.parent or (row.due_at is not None and self._is_too_late_for(row.due_at)):
                     self._wake.set()
+
+    def _is_too_late_for(self, due_at: float) -> bool:
+        """Whether the next look comes too late, or should have been already: the machine slept, the clock was put on."""
+        return due_at < self._looks_at or self._looks_at < self._clock.now()
 
     async def _run(self) -> None:
         while True:
@@ -116,8 +120,10 @@ class Duties:
                 self._diagnostics.failure("duties", error)
                 wait = _LONGEST_WAIT
             self._looks_at = self._clock.now() + wait
+            # Not wait_for: on Python 3.11 that drops a cancel which comes together with the wake-up.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._wake.wait()
 
     async def once(self) -> float:
         """Do all that is due now. Returns the seconds until something may be due again."""

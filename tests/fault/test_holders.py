@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -13,6 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 from tallystick.app.clock import HighWater
+from tallystick.app.deliver import Deliverer
+from tallystick.app.duties import Duties
 from tallystick.app.presence import Presence
 from tallystick.core.limits import Limits
 from tallystick.testing import ManualClock
@@ -338,3 +341,20 @@ def test_a_command_that_cannot_be_started_fails_its_task():
         work.command("gone", "true")
         (work.place / "gone" / "bin" / "gone").write_text("#!/no/such/interpreter\n")
         work.until(work.ask("@gone"), "failed")
+
+
+@pytest.mark.parametrize("kind", [Duties, Deliverer])
+async def test_a_loop_that_is_stopped_as_it_wakes_up_stops(kind):
+    loop = kind(*[SimpleNamespace(record=print, failure=print)] * 9)
+
+    async def nothing():
+        return 1000.0
+
+    loop.once = loop._once = nothing
+    loop._pushed_to = list
+    await loop.start()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    loop._wake.set()
+    async with asyncio.timeout(5):
+        await loop.stop()
