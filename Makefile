@@ -51,11 +51,17 @@ $(VENV)/.bench: pyproject.toml | $(PY)
 try: $(VENV)/.run ## the main job on a real repository, visibly, in a temporary home
 	@$(BIN)/tally try
 
-test: lint types ## everything: lint, types and all tests; what CI calls
-	@$(PY) -m pytest -n $(JOBS) -rs
+test: $(VENV)/.dev ## everything: lint, types and all tests; what CI calls
+	@status=0; \
+	$(PY) -m ruff check . || status=1; \
+	$(PY) -m mypy || status=1; \
+	$(PY) -m pytest -n $(JOBS) -rsfE || status=1; \
+	command -v bwrap >/dev/null || echo "make: without bubblewrap the tests of the sandbox were skipped; to run them: install bubblewrap" >&2; \
+	command -v strace >/dev/null || echo "make: without strace the counts of system calls were skipped; to run them: install strace" >&2; \
+	exit $$status
 
 check: lint types ## the fast part, under a minute: lint, types, imports, rules, properties, stores
-	@$(PY) -m pytest -n $(JOBS) tests/test_imports.py tests/unit tests/property tests/contract tests/golden
+	@$(PY) -m pytest -n $(JOBS) $(wildcard tests/test_*.py) tests/unit tests/property tests/contract tests/golden
 
 lint: $(VENV)/.dev
 	@$(PY) -m ruff check .

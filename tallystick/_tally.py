@@ -129,7 +129,7 @@ def write(number: int, text: str) -> None:
 
 def complain(error: wire.WireError) -> int:
     """Print a refusal and its remedy; the exit code."""
-    write(2, wire.printable(f"tally: {error.message}\n" + (f"{error.remedy}\n" if error.remedy else "")))
+    write(2, wire.printable(f"tally: {error.message}\n" + (f"  → {error.remedy}\n" if error.remedy else "")))
     return 1
 
 
@@ -149,7 +149,7 @@ def main() -> int:
             return run_alone(argv)
         return Tally(wire.connect(start=verb not in ALONE)).run(argv)
     except UnicodeDecodeError:
-        write(2, "tally: An argument is not valid UTF-8.\nNames, texts and paths are UTF-8; rename the file.\n")
+        write(2, "tally: An argument is not valid UTF-8.\n  → Names, texts and paths are UTF-8; rename the file.\n")
         return 2
     except wire.Unreachable as error:
         return run_alone(argv) if verb in ALONE else complain(error)

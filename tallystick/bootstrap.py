@@ -79,6 +79,9 @@ def main(argv: list[str]) -> int:
     """`python -m tallystick VERB`: what works without a running host. The exit code."""
     verb, words = (argv[0], argv[1:]) if argv else ("", [])
     try:
+        if "--help" in words and verb in USAGE:
+            _say(USAGE[verb])
+            return 0
         if verb == "up":
             return up(words)
         if verb in VERBS:
@@ -92,7 +95,7 @@ def main(argv: list[str]) -> int:
 
 def complain(refused: Refused) -> int:
     """Print a refusal; the exit code (2 for a wrong use)."""
-    sys.stderr.write(wire.printable(f"tally: {refused.message}\n{refused.remedy}\n"))
+    sys.stderr.write(wire.printable(f"tally: {refused.message}\n  → {refused.remedy}\n"))
     return 2 if refused.code is ErrorCode.INVALID else 1
 
 
@@ -283,6 +286,16 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "--version": version,
 }
 """What works without a host, besides `up`."""
+
+USAGE: dict[str, str] = {
+    "up": "usage tally up [--replace]\n\nRun the host in the foreground (other verbs start it by themselves).\n"
+    "--replace stops the one that runs, of whatever version, and takes its place.",
+    "down": "usage tally down\n\nStop the host in order; nothing is lost.",
+    "status": "usage tally status [--json]\n\nWhether the host runs, with its pid; never starts one.",
+    "try": "usage tally try\n\nShow the main job on a real repository, in a temporary place. It needs git, takes some\n"
+    "seconds, touches nothing of yours, and exits with 1 where something is not as promised.",
+}
+"""What `--help` says of the verbs that are never asked of a host."""
 
 
 def _options(words: list[str], known: dict[str, int]) -> dict[str, str]:

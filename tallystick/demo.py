@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -117,16 +118,16 @@ def honest(stage: Stage) -> None:
         screen.note('It edits greeting.py:  return "Hello, " + name + "!"')
         stage.write("greeting.py", MENDED)
         stage.git("commit", "--quiet", "-am", "Comma and exclamation mark", by="checker")
-        done = stage.tally("--as", "checker", "submit", task, "--commit", "HEAD", "--text", "Mended the greeting.")
-        follower.until("submitted")
-    stage.promise("the host says that the result stands", "The result stands" in done.out)
+        words = ("submit", task, "--commit", "HEAD", "--text", "Mended the greeting.")
+        done = stage.tally("--as", "checker", *words, meanwhile=lambda: follower.until("submitted"))
+    stage.promise("the host says that the result stands", "The result stands: done" in done.out)
     screen.heading("3. The evidence: the host itself ran the check, at that commit, in a clean worktree")
     evidence(stage, task)
 
 
 def evidence(stage: Stage, task: str) -> None:
     """What the record says of it, and that it says enough."""
-    stage.tally("show", task, sections=("Result", "Check"))
+    stage.tally("show", task, sections=("Facts", "Result", "Check"))
     shown = stage.shown(task)
     stage.promise("seven facts are on record", [fact["fact"] for fact in shown["facts"]] == list(FACTS))
     stage.promise("each fact has a witness", all(fact["witness"] for fact in shown["facts"]))
@@ -262,11 +263,25 @@ class Stage:
     def git(self, *words: str, by: str = "", quiet: bool = False) -> Output:
         """A git command in the repository, by somebody."""
         who = {f"GIT_{role}_{what}": f"{by}{end}" for role in ("AUTHOR", "COMMITTER") for what, end in _IDENTITY}
-        return self._run(("git", *words), ["git", *words], who if by else {}, 0, quiet=quiet)
+        output = self._run(("git", *words), ["git", *words], who if by else {}, quiet=quiet)
+        self.promise(f"`git {shlex.join(words)}` works: {output.err.strip()}", output.code == 0)
+        return output
 
-    def tally(self, *words: str, code: int = 0, quiet: bool = False, sections: tuple[str, ...] = ()) -> Output:
-        """A `tally` command in the repository."""
-        return self._run(("tally", *words), tally_command(*words), {}, code, quiet=quiet, sections=sections)
+    def tally(
+        self,
+        *words: str,
+        code: int = 0,
+        quiet: bool = False,
+        sections: tuple[str, ...] = (),
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Output:
+        """A `tally` command in the repository. Of its output only some sections are shown, where they are named."""
+        output = self._run(("tally", *words), tally_command(*words), {}, quiet=quiet, meanwhile=meanwhile)
+        if not quiet or output.code != code:
+            for line in _only(output.out, sections) + output.err.splitlines():
+                self.screen.line(f"  {line}".rstrip())
+        self.promise(f"`tally {shlex.join(words)}` ends with exit code {code}, not {output.code}", output.code == code)
+        return output
 
     def shown(self, task: str) -> dict[str, Any]:
         """All that is known of a task."""
@@ -278,34 +293,28 @@ class Stage:
         typed: tuple[str, ...],
         argv: list[str],
         more: dict[str, str],
-        code: int,
         *,
         quiet: bool,
-        sections: tuple[str, ...] = (),
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Output:
         if not quiet:
             self.screen.command(typed)
-        try:
-            done = subprocess.run(
-                argv,
-                cwd=self.repository,
-                env={**self.environment, **more},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise Broken(f"`{shlex.join(typed)}` took longer than {SECONDS:.0f} seconds.") from None
-        output = Output(done.returncode, _text(done.stdout), _text(done.stderr))
-        if not quiet or output.code != code:
-            self._print(output, sections)
-        self.promise(f"`{shlex.join(typed)}` ends with exit code {code}, not {output.code}", output.code == code)
-        return output
-
-    def _print(self, output: Output, sections: tuple[str, ...]) -> None:
-        for line in _only(output.out, sections) + output.err.splitlines():
-            self.screen.line(f"  {line}".rstrip())
+        with subprocess.Popen(
+            argv,
+            cwd=self.repository,
+            env={**self.environment, **more},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as child:
+            try:
+                meanwhile()
+                out, err = child.communicate(timeout=SECONDS)
+            except subprocess.TimeoutExpired:
+                raise Broken(f"`{shlex.join(typed)}` took longer than {SECONDS:.0f} seconds.") from None
+            finally:
+                child.kill()
+        return Output(child.returncode, _text(out), _text(err))
 
     def promise(self, what: str, kept: object) -> None:
         """Compare with what is promised."""

@@ -290,11 +290,13 @@ def _handed_in(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.ResultHandedIn, _
 
 
 def _evidence(e: ev.ResultHandedIn) -> str:
+    count = len(e.references)
+    checked = f"{count} reference{'' if count == 1 else 's'} checked"
     if e.commit:
-        return f"commit {e.commit[:12]}, {len(e.references)} references checked"
+        return f"commit {e.commit[:12]}, {checked}"
     if e.run is not None:
         return f"exit {e.run.exit_code}" if e.run.exit_code is not None else f"signal {e.run.signal}"
-    return f"{len(e.references)} references checked"
+    return checked
 
 
 def _change(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.ChangesRequested, task: Task) -> tuple[Delivery, ...]:

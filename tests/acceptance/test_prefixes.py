@@ -47,6 +47,13 @@ def test_an_environment_brings_the_prefix_its_interpreter_comes_from(home: Path,
     assert needed(home, "pytest", str(venv / "bin")) == expected | {str(venv / "bin")}
 
 
+def test_an_entry_of_the_path_that_cannot_be_looked_at_is_left_out(home: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    program(tools / "pytest")
+    entries = f"{tmp_path}/{'x' * 300}:{tools}:/nonexistent:{tools}/pytest/below"
+    assert needed(home, "pytest", entries) == {str(tools)}
+
+
 def test_a_shim_brings_the_whole_version_switcher(home: Path) -> None:
     program(home / ".pyenv/shims/pytest", "#!/usr/bin/env bash\n")
     assert needed(home, "pytest", f"{home}/.pyenv/shims:/usr/bin") == {str(home / ".pyenv")}

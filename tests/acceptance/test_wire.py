@@ -331,7 +331,7 @@ def test_what_the_host_says_is_printed_and_its_exit_code_returned(home):
 
 def test_a_refusal_is_printed_with_its_remedy_and_exits_1_c29(home):
     home.probe()
-    assert home.tally("refuse") == (1, "", "tally: It is taken ✓.\nTake another.\n")
+    assert home.tally("refuse") == (1, "", "tally: It is taken ✓.\n  → Take another.\n")
     code, out, err = home.tally("boom")
     assert (code, out) == (1, "")
     assert "reference" in err
@@ -340,7 +340,7 @@ def test_a_refusal_is_printed_with_its_remedy_and_exits_1_c29(home):
 def test_a_refusal_that_quotes_hostile_text_is_escaped_h41(home):
     home.probe()
     _, _, err = home.tally("refuse", "\x1b]52;c;x\x07", "\x9b31m", "a\rb", "\u202egnp", "z\u200bw")
-    assert err == "tally: \\x1b]52;c;x\\x07 \\x9b31m a\\rb \\u202egnp z\\u200bw\nTake another.\n"
+    assert err == "tally: \\x1b]52;c;x\\x07 \\x9b31m a\\rb \\u202egnp z\\u200bw\n  → Take another.\n"
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,12 @@ class Place(Home):
         self.leave()
         if self.host is not None and self.host.poll() is None:
             self.host.terminate()
-            self.host.wait(SECONDS)
+            try:
+                self.host.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                self.host.send_signal(signal.SIGUSR1)
+                eventually(lambda: "Current thread" in self.said(), "what it does")
+                raise AssertionError(f"the host does not stop: {self.said()}") from None
 
     def is_dead(self):
         return self.host is None or self.host.poll() is not None
@@ -118,7 +123,7 @@ class Place(Home):
         return git(path, "rev-parse", "HEAD").strip()
 
     def audit(self):
-        """Of a home without a host: (events, works). The chain holds, rows are what the events say, states are known."""
+        """Of a home without a host: (events, works). The chain holds, rows are as the events say, states are known."""
         return asyncio.run(audit(self.path))
 
 

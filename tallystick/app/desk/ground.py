@@ -106,7 +106,8 @@ class Ground:
 
     def _claim(self, facts: CallerFacts, as_name: str, place: Workspace) -> CallerClaim:
         client = client_among(facts.ancestors)
-        bound = next((a for a in self.directory.members(place.workspace_id) if client and a.client == client), None)
+        members = self.directory.members(place.workspace_id) if client else ()
+        bound = next((a for a in members if a.client == client), None)
         return CallerClaim(
             as_name=as_name.removeprefix("@"),
             listener=facts.listener,

@@ -173,7 +173,7 @@ class Upkeep(Ground):
         count = await self.s.maintenance.erase(task_id)
         self.s.heads.forget(task_id)
         return forms.Done(
-            detail=f"{count} texts of the task were erased here. Backups and exports made before keep theirs.",
+            detail=f"Texts of the task that were erased here: {count}. Backups and exports made before keep theirs.",
             id=task_id,
             changed=count > 0,
         )

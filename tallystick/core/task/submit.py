@@ -118,11 +118,11 @@ def _check_words(c: cmd.SubmitTask, ctx: Context) -> None:
         raise Refused(ErrorCode.EXPIRED, "The deadline has already passed.", "Give a later one with --deadline.")
     if c.expects is Expects.CHANGE and not c.repository:
         raise invalid(
-            "A change was asked for, and this workspace is not a git repository.",
-            "Ask from inside a repository, or use --expect answer.",
+            "A change was asked for, and this workspace has no commit to start from.",
+            "Ask from inside a git repository with at least one commit, or use --expect answer.",
         )
     if c.done_when is not None and not c.repository:
-        raise invalid("A check needs a git repository to run in.", "Ask from inside a repository.")
+        raise invalid("A check needs a commit to run at.", "Ask from inside a git repository with at least one commit.")
 
 
 def check_body(text: ev.Text, ctx: Context) -> None:

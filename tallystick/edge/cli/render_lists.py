@@ -31,7 +31,7 @@ def _item(sheet: Sheet, item: forms.InboxItem) -> None:
     state = state_piece(item.state, item.reason)
     kind = f"  {item.kind}" if item.kind != item.reason else ""
     sheet.line(mark, id_piece(item.task_id), "  ", Paint(item.title, "bold"))
-    sheet.line(state, f"{kind}  from {item.from_}  {age(item.age)}  in {item.workspace}", late, indent=4)
+    sheet.line(state, f"{kind}  asked by {item.from_}  {age(item.age)}  in {item.workspace}", late, indent=4)
     for name, text in (
         ("asks", item.asks),
         ("question", item.question),
@@ -79,6 +79,14 @@ def board(sheet: Sheet, form: forms.Board) -> None:
     several = len({task.workspace for task in form.tasks}) > 1
     heads = ("ID", "STATE", "TURN", "FROM", "TO", "AGE", *(("IN",) if several else ()), "TITLE")
     sheet.table(heads, [_row(task, several) for task in form.tasks])
+
+
+def failed(sheet: Sheet, form: forms.Board) -> None:
+    """What failed or is unverified: a board, or good news."""
+    if form.tasks:
+        board(sheet, form)
+    else:
+        sheet.line("Nothing failed, and nothing is unverified.")
 
 
 def _row(task: forms.BoardTask, several: bool) -> Sequence[str | Paint]:

@@ -56,15 +56,18 @@ def _evidence(sheet: Sheet, form: forms.Shown) -> None:
 
 
 def check_exit(shown: forms.Shown) -> int:
-    """0 where the result stands: completed, or before its reviewer. A refuted one is 1."""
+    """0 where the result stands: completed, or before its reviewer. A refuted one is 1. Could the check not be run, a
+    person decides: 4."""
     if shown.reason == Reason.UNVERIFIED:
         return 5
+    if shown.reason == Reason.REVIEW and shown.checks and shown.checks[-1].outcome == CheckOutcome.ERROR:
+        return 4
     return 0 if shown.state == TaskState.COMPLETED or shown.reason == Reason.REVIEW else 1
 
 
 def checked(sheet: Sheet, form: forms.Shown) -> None:
     """What the check of a hand-in led to, with the reason and the end of its output where it was refuted."""
-    words = {0: "The result stands", 5: "What happened is not known"}
+    words = {0: "The result stands", 4: "The check could not be run", 5: "What happened is not known"}
     sheet.line(
         words.get(check_exit(form), "The check refuted the result"),
         ": ",

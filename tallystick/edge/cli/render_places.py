@@ -26,8 +26,18 @@ def agents(sheet: Sheet, form: forms.Agents) -> None:
 
 def _agent_row(agent: forms.AgentShown) -> Sequence[str | Paint]:
     name = f"{agent.name} (coordinator)" if agent.coordinator else agent.name
-    presence = Paint(f"{agent.presence} {agent.mode}".strip(), "green" if agent.presence == "live" else "")
+    presence = Paint(f"{_seen(agent)} {_mode(agent)}".strip(), "green" if agent.presence == "live" else "")
     return (name, _by(agent), presence, agent.promise, str(agent.open_tasks), _record(agent), agent.strengths)
+
+
+def _seen(agent: forms.AgentShown) -> str:
+    """Its presence in words."""
+    return "not seen yet" if agent.presence == "unknown" else agent.presence
+
+
+def _mode(agent: forms.AgentShown) -> str:
+    """What keeps it from working, if anything does."""
+    return "" if agent.mode == "running" else agent.mode
 
 
 def _by(agent: forms.AgentShown) -> str:
@@ -48,14 +58,15 @@ def agent(sheet: Sheet, form: forms.AgentShown) -> None:
     """One agent, as `join` leaves it."""
     display = f"  {form.display_name}" if form.display_name else ""
     sheet.line(Paint(form.name, "bold"), display, "  ", id_piece(form.agent_id))
-    sheet.field("by", _by(form), "  ", " ".join(form.command))
-    sheet.field("promise", f"{form.promise} ({form.presence})" if form.promise else "")
+    sheet.field("by", _by(form), f"  {' '.join(form.command)}" if form.command else "")
+    seen = "" if form.presence == form.promise else f", {_seen(form)}"
+    sheet.field("promise", f"{form.promise}{seen}" if form.promise else "")
     sheet.field("strengths", form.strengths)
     sheet.field("capable of", ", ".join(form.capabilities))
     sheet.field("provider", form.provider)
     sheet.field("inbound", form.inbound)
     sheet.field("level", form.level)
-    sheet.field("mode", form.mode)
+    sheet.field("mode", _mode(form))
     sheet.field("in", ", ".join(form.workspaces))
     sheet.field("owner", form.owner)
     sheet.field("record", _record(form))
@@ -133,6 +144,15 @@ def diagnosis(sheet: Sheet, form: forms.Diagnosis) -> None:
         if not finding.ok:
             sheet.field("did", finding.did)
             sheet.field("fix", finding.fix)
+
+
+def status(sheet: Sheet, form: dict[str, Any]) -> None:
+    """The host, in the words of `tally status` where none runs."""
+    version, seconds = form.get("version", ""), form.get("uptime_seconds")
+    sheet.line(Paint("host", "bold"), f"     {f'{version}, ' if version else ''}process {form['pid']}")
+    sheet.line(Paint("home", "bold"), f"     {form['home']}")
+    if seconds is not None:
+        sheet.line(Paint("uptime", "bold"), f"   {age(seconds)}")
 
 
 def facts_of(sheet: Sheet, form: dict[str, Any]) -> None:

@@ -73,7 +73,8 @@ def taken(sheet: Sheet, form: forms.Taken) -> None:
     until = f", yours until {sheet.page.when(form.lease_until)}" if form.lease_until else ""
     sheet.field("fence", f"{form.fence}{until}")
     brief(sheet, form.brief)
-    sheet.field("next", Paint(sheet.page.command("submit", short(form.task_id), "--text", "RESULT"), "cyan"))
+    commit = ("--commit", "HEAD") if form.brief.get("expects") == "change" else ()
+    sheet.field("next", Paint(sheet.page.command("submit", short(form.task_id), *commit, "--text", "RESULT"), "cyan"))
     sheet.field("", Paint(sheet.page.command("question", short(form.task_id), "TEXT"), "cyan"))
 
 
@@ -167,7 +168,7 @@ def shown(sheet: Sheet, form: forms.Shown) -> None:
     for run in form.checks:
         check_run(sheet, run)
     _plain_rows(sheet, "Permissions", form.permissions)
-    _plain_rows(sheet, "Attempts", form.attempts)
+    _attempts(sheet, form.attempts)
     if form.history:
         sheet.heading("History")
         lines(sheet, form.history)
@@ -268,26 +269,47 @@ def _plain_rows(sheet: Sheet, title: str, values: Sequence[dict[str, Any]]) -> N
             sheet.line(_pairs(value), indent=2)
 
 
+def _attempts(sheet: Sheet, values: Sequence[dict[str, Any]]) -> None:
+    """Each delivery and how far it got. A single one that needed no retry says nothing that the facts do not."""
+    if len(values) < 2 and not any(value.get("retries") or value.get("ended") for value in values):
+        return
+    sheet.heading("Deliveries")
+    heads = ("DELIVERY", "OF", "TO", "SESSION", "FACT", "ENDED", "RETRIES", "AT")
+    sheet.table(heads, [_attempt(sheet, value) for value in values])
+
+
+def _attempt(sheet: Sheet, value: dict[str, Any]) -> tuple[str, ...]:
+    texts = {name: as_text(item) for name, item in value.items()}
+    of = f"{texts.get('kind', '')}, attempt {texts.get('attempt', '')}"
+    ids = (short(texts.get("delivery_id", "")), of, texts.get("to", ""), short(texts.get("session", "")))
+    retries = texts.get("retries", "").removeprefix("0")
+    return (*ids, texts.get("fact", ""), texts.get("ended", ""), retries, sheet.page.when(texts.get("at", "")))
+
+
 def check_run(sheet: Sheet, run: forms.RunShown) -> None:
     """What the host saw when it ran something."""
     sheet.heading(f"Check {run.check}")
-    how = f"exit {run.exit_code}" if run.signal is None else f"signal {run.signal}"
-    counts = f", {run.tests}" if run.tests else ""
     style = "green" if run.outcome == "passed" else "red"
-    sheet.field("outcome", Paint(run.outcome, style), f" ({how}{counts}) in {took(run.seconds)}")
+    sheet.field("outcome", Paint(run.outcome, style), _ended(run))
     sheet.field("command", " ".join(run.argv))
     sheet.field("commit", run.commit)
     sheet.field("sandbox", run.sandbox)
-    sheet.field(
-        "output",
-        f"stdout {run.stdout_bytes} bytes sha256 {run.stdout_sha256[:12]}, "
-        f"stderr {run.stderr_bytes} bytes sha256 {run.stderr_sha256[:12]}",
-    )
+    streams = (("stdout", run.stdout_bytes, run.stdout_sha256), ("stderr", run.stderr_bytes, run.stderr_sha256))
+    kept = [f"{name} {size} bytes sha256 {digest[:12]}" for name, size, digest in streams if digest]
+    sheet.field("output", ", ".join(kept))
     sheet.field("environ", run.environment_sha256 and f"sha256 {run.environment_sha256[:12]}")
     sheet.field("protected", Paint(" ".join(run.protected_changed), "yellow"))
     sheet.field("detail", run.detail)
     if run.output_tail:
         sheet.body(run.output_tail)
+
+
+def _ended(run: forms.RunShown) -> str:
+    """How its process ended; nothing where there was none."""
+    if run.exit_code is None and run.signal is None:
+        return ""
+    how = f"exit {run.exit_code}" if run.signal is None else f"signal {run.signal}"
+    return f" ({how}{f', {run.tests}' if run.tests else ''}) in {took(run.seconds)}"
 
 
 def lines(sheet: Sheet, events: Sequence[forms.Line], *, tasks: bool = False) -> None:

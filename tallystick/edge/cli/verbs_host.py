@@ -33,7 +33,7 @@ def _mode(mode: str) -> Callable[[Run], Awaitable[int]]:
 
 async def status(run: Run) -> int:
     """`tally status`."""
-    await run.give(await run.host.status(), render_places.facts_of)
+    await run.give(await run.host.status(), render_places.status)
     return 0
 
 
@@ -60,6 +60,11 @@ async def down(run: Run) -> int:
     await run.call.flushed()
     await run.host.stop()
     return 0
+
+
+async def demonstrate(_: Run) -> int:
+    """`tally try`, where it reached the host all the same: it needs a host of its own."""
+    raise Usage("`tally try` is played outside of the host, and takes nothing with it.", "Type it alone: tally try")
 
 
 async def doctor(run: Run) -> int:
@@ -173,6 +178,13 @@ VERBS: tuple[Verb, ...] = (
         summary="Prove what is promised, and name the fix for what is not so.",
         example="tally doctor",
         run=doctor,
+    ),
+    Verb(
+        name="try",
+        group=_HOST,
+        summary="Show the main job on a real repository, in a temporary place.",
+        example="tally try",
+        run=demonstrate,
     ),
     _logs(
         "head",

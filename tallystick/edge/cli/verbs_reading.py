@@ -72,7 +72,7 @@ async def board(run: Run) -> int:
 async def failed(run: Run) -> int:
     """`tally failed`."""
     guest = await run.guest()
-    await run.give(await run.desk.failed(guest), render_lists.board)
+    await run.give(await run.desk.failed(guest), render_lists.failed)
     return 0
 
 

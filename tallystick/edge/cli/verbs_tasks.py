@@ -206,7 +206,7 @@ VERBS: tuple[Verb, ...] = (
             Option("no-wait", "Do not wait for the check."),
             FENCE,
         ),
-        notes="Exits 1 when the check refutes the result.",
+        notes="Exits 1 when the check refutes the result, 4 when it could not be run and a person decides.",
     ),
     Verb(
         name="approve",

@@ -32,7 +32,8 @@ def prefixes(argv0: str, search_path: str, virtual_env: str, home: str = "") -> 
     if command:
         found |= _command(Path(command).absolute(), search_path, walls)
     plain = {os.path.normpath(path) for path in found}
-    return tuple(sorted(path for path in plain if _allowed(path, walls) and Path(path).is_dir()))
+    # Not `Path.is_dir`: a PATH may name what this user may not look into, as after `su`.
+    return tuple(sorted(path for path in plain if _allowed(path, walls) and os.path.isdir(path)))  # noqa: PTH112
 
 
 def _walls(home: str) -> frozenset[str]:
@@ -115,7 +116,7 @@ def _bases(prefix: Path) -> set[Path]:
     """Directories that hold the interpreter of a virtual environment: as written in it, and as its links lead."""
     bases = (
         {Path(os.path.realpath(prefix / "bin" / "python")).parent}
-        if (prefix / "bin" / "python").is_symlink()
+        if os.path.islink(prefix / "bin" / "python")  # noqa: PTH114 - False where it may not be seen
         else set()
     )
     try:

@@ -128,9 +128,9 @@ def _general_masks() -> list[str]:
 
 def _existing(paths: list[str]) -> list[str]:
     """Resolved, without what is no directory (nothing can be mounted on it) and without the root itself."""
-    return sorted(
-        {os.path.realpath(path) for path in paths if Path(path).is_absolute() and Path(path).is_dir()} - {"/"}
-    )
+    # Not `Path.is_dir`, which raises for what this user may not look into.
+    found = [path for path in paths if Path(path).is_absolute() and os.path.isdir(path)]  # noqa: PTH112
+    return sorted({os.path.realpath(path) for path in found} - {"/"})
 
 
 def _outermost(paths: list[str]) -> list[str]:
