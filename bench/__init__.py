@@ -1,1 +1,1 @@
-"""How fast it is: rounds interleaved in one run, ratios inside one round, never a time alone. See docs/performance.md."""
+"""How fast it is: interleaved rounds in one run, ratios inside one round, never a time alone: docs/performance.md."""

@@ -50,7 +50,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures Tallystick on this machine.")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, a log of 100,000 events instead of a million")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, and a log of 100,000 events")
     parser.add_argument("--only", nargs="+", choices=GROUPS, metavar="NAME", help=f"some of {', '.join(GROUPS)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the result goes (default: bench/results/)")
     return parser.parse_args()
@@ -65,7 +65,8 @@ def _write(path: Path, rows: list[Row], skipped: list[str]) -> None:
         "load": os.getloadavg(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(msgspec.json.format(msgspec.json.encode({**about, "skipped": skipped, "rows": [r.told() for r in rows]})))
+    result = {**about, "skipped": skipped, "rows": [row.told() for row in rows]}
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(result)))
     print(f"Written: {path}")
 
 

@@ -10,7 +10,7 @@ import uvloop
 
 from tallystick import __version__
 
-BODY = ("The quick brown fox jumps over the lazy dog, and 1 KiB of words is what an agent says to another. " * 11)[:1024]
+BODY = ("The quick brown fox jumps over the lazy dog; 1 KiB of words is what one agent says to another. " * 11)[:1024]
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -33,10 +33,14 @@ class Client(asyncio.Protocol):
     async def open(cls, path: str) -> Client:
         """Connect and shake hands."""
         _, client = await asyncio.get_running_loop().create_unix_connection(cls, path)
-        welcome = client._waiting[0] = asyncio.get_running_loop().create_future()
-        client._send({"hello": {"protocol": [1, 1], "client": "bench", "version": __version__}})
-        await welcome
+        await client.shake()
         return client
+
+    async def shake(self) -> None:
+        """The handshake."""
+        welcome = self._waiting[0] = asyncio.get_running_loop().create_future()
+        self._send({"hello": {"protocol": [1, 1], "client": "bench", "version": __version__}})
+        await welcome
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)

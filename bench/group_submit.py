@@ -40,7 +40,8 @@ def measure(machine: Machine, quick: bool) -> list[Row]:
             found["processes-8-tail"].append(at(hosted[1], 0.999) / at(direct[1], 0.999))
             for tasks, name in ((1000, "board-1000"), (10_000, "board-10000")):
                 found[name].append(many / board.rate(folder / f"board-{tasks}.json", tasks, 20 if tasks == 1000 else 4))
-    return [Row(name, what, target, least, found[name], note=note) for name, (what, target, least, note) in _ROWS.items()]
+    told = _ROWS.items()
+    return [Row(name, what, target, least, found[name], note=note) for name, (what, target, least, note) in told]
 
 
 _RAW = "raw = append 1 KiB and fdatasync, one after the other, same folder"

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tallystick import wire
 
@@ -28,7 +28,7 @@ class Machine:
         self.folder = Path(tempfile.mkdtemp(prefix="tb-"))
         self._children: list[subprocess.Popen[bytes]] = []
 
-    def __enter__(self) -> Machine:
+    def __enter__(self) -> Self:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         return self
 

@@ -36,7 +36,8 @@ class Row(msgspec.Struct):
         sign = "≥" if self.at_least else "≤"
         spread = f"[{_short(min(self.values))}–{_short(max(self.values))}]" if len(self.values) > 1 else ""
         measured = f"{_short(self.measured)} {self.unit} {spread}".strip()
-        return f"{self.name:<26} {self.what:<74} {sign} {_short(self.target) + ' ' + self.unit:<11} {measured:<30} {self.verdict}"
+        target = f"{sign} {_short(self.target)} {self.unit}"
+        return f"{self.name:<24} {self.what:<72} {target:<19} {measured:<28} {self.verdict}"
 
     def told(self) -> dict[str, Any]:
         """As it stands in the file."""

@@ -32,9 +32,10 @@ from tallystick.app.views import Views
 from tallystick.app.words import Words
 from tallystick.config import Settings
 from tallystick.core import events as ev
+from tallystick.core.errors import invalid
 from tallystick.core.state import Work
 from tallystick.edge.api import ApiServer, control_path
-from tallystick.edge.api.verbs import verbs
+from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
 from tallystick.edge.command import CommandTransport
 from tallystick.edge.git import GitCommands
@@ -57,9 +58,10 @@ def assemble(
     diagnostics: Diagnostics,
     life: Mapping[str, Handler],
     stop: Callable[[str], None],
+    announce: Callable[[str], None],
     world: World = World(),  # noqa: B008 - immutable
 ) -> list[Service]:
-    """The services of a host, in the order in which they start."""
+    """The services of a host, in the order in which they start; `announce` is told the address it listens at."""
     reached = world.reached
     home, limits = settings.home, settings.limits
     clock = HighWater(world.clock, 0.0)
@@ -104,8 +106,12 @@ def assemble(
         )
     )
     _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock))
-    api = ApiServer(_ops(desk, life, stop), path=control_path(home), diagnostics=diagnostics)
-    return [Record(store, heads, clock), executor, first, custody, hints, orphans, verifier, deliverer, duties, api]
+    ops = _ops(desk, life, stop)
+    doors = [
+        *_http(settings, desk, ops, diagnostics, announce),
+        ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
+    ]
+    return [Record(store, heads, clock), executor, first, custody, hints, orphans, verifier, deliverer, duties, *doors]
 
 
 def _join(
@@ -153,6 +159,26 @@ def _ops(desk: FrontDesk, life: Mapping[str, Handler], stop: Callable[[str], Non
         return await cli(call)
 
     return {**life, **verbs(desk), "cli": answer}
+
+
+def _http(
+    settings: Settings,
+    desk: FrontDesk,
+    ops: Mapping[str, Handler],
+    diagnostics: Diagnostics,
+    announce: Callable[[str], None],
+) -> list[Service]:
+    """The same verbs over HTTP, where the settings want it: nothing of it is imported otherwise."""
+    if not settings.listen:
+        if settings.tls_cert or settings.tls_key:
+            raise invalid("TLS is set, but no address to listen at.", "Give --listen, or `listen` in config.toml.")
+        return []
+    from tallystick.edge.api.http.listen import Listen
+    from tallystick.edge.api.http.server import HttpServer
+
+    served = {op: ops[op] for op in (*VERBS, "status")}
+    listen = Listen(address=settings.listen, certificate=settings.tls_cert, key=settings.tls_key)
+    return [HttpServer(desk, served, home=settings.home, listen=listen, diagnostics=diagnostics, announce=announce)]
 
 
 def _user() -> str:

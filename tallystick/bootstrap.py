@@ -7,14 +7,17 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from tallystick import __version__, wire
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.home import HomeGuard
 from tallystick.app.lock import HomeLock
-from tallystick.config import Settings, load
+from tallystick.config import Settings, is_address, load
 from tallystick.core.errors import ErrorCode, Refused, denied, invalid
 
 if TYPE_CHECKING:
@@ -24,6 +27,11 @@ if TYPE_CHECKING:
 
 PATIENCE = 20.0
 """Seconds that a start in the background waits for a host that is stopping, and a stop for the host's end."""
+
+LISTEN = "127.0.0.1:8765"
+"""Where `tally up --listen` listens unless told."""
+
+_LISTENING = {"--listen": "listen", "--tls-cert": "tls_cert", "--tls-key": "tls_key"}
 
 
 def build(settings: Settings, world: World | None = None) -> Host:
@@ -37,7 +45,8 @@ def build(settings: Settings, world: World | None = None) -> Host:
     )
     host = Host(settings.home, [], diagnostics=diagnostics)
     life = lifecycle(host, started_at=time.time())
-    host.services += assemble(settings, diagnostics, life, host.request_stop, world or World())
+    listens = partial(setattr, host, "address")
+    host.services += assemble(settings, diagnostics, life, host.request_stop, listens, world or World())
     return host
 
 
@@ -51,6 +60,7 @@ def lifecycle(host: Host, *, started_at: float) -> dict[str, Handler]:
             "version": __version__,
             "home": str(host.home),
             "uptime_seconds": round(time.time() - started_at, 3),
+            "address": host.address,
         }
 
     async def down(call: Call) -> dict[str, Any]:
@@ -91,15 +101,37 @@ def complain(refused: Refused) -> int:
 
 def up(words: list[str]) -> int:
     """Run a host in the foreground, or behind whoever starts one in the background, announced on a descriptor."""
-    given = _options(words, {"--replace": 0, "--background-ready-fd": 1})
+    given = _options(_with_address(words), {"--replace": 0, "--background-ready-fd": 1, **dict.fromkeys(_LISTENING, 1)})
     if "--background-ready-fd" in given:
         return _up_behind(int(given["--background-ready-fd"]))
+    changed = _listening(given)
     guard = HomeGuard(Path(wire.home()))
     guard.prepare()
     if "--replace" in given:
         stop_running(guard.lock)
     guard.lock.take()
-    return _serve(guard, lambda: _say(f"Tallystick {__version__} serves {guard.home} (process {os.getpid()})."))
+    return _serve(guard, lambda host: _say(_serves(host)), changed)
+
+
+def _with_address(words: list[str]) -> list[str]:
+    """The words of `up`, with the usual address where `--listen` stands alone."""
+    spelt: list[str] = []
+    for word, after in zip(words, [*words[1:], "--"], strict=False):
+        spelt += [word, LISTEN] if word == "--listen" and after.startswith("--") else [word]
+    return spelt
+
+
+def _listening(given: dict[str, str]) -> dict[str, str]:
+    """The settings that the command line changes."""
+    changed = {field: given[option] for option, field in _LISTENING.items() if option in given}
+    if not is_address(changed.get("listen", "")):
+        raise invalid(f"{changed['listen']!r} is not ADDRESS:PORT.", f"Write it like {LISTEN}.")
+    return {field: value if field == "listen" else str(Path(value).absolute()) for field, value in changed.items()}
+
+
+def _serves(host: Host) -> str:
+    also = f" and listens at {host.address}" if host.address else ""
+    return f"Tallystick {__version__} serves {host.home} (process {host.pid}){also}."
 
 
 def _up_behind(descriptor: int) -> int:
@@ -111,7 +143,7 @@ def _up_behind(descriptor: int) -> int:
         guard = HomeGuard(Path(wire.home()))
         guard.prepare()
         if guard.lock.take_within(PATIENCE, unless=is_served):
-            return _serve(guard, lambda: _announce(announce, guard.home))
+            return _serve(guard, lambda _host: _announce(announce, guard.home))
         os.write(announce, b'{"ready":{}}\n')  # another starter was faster
     except Refused as refused:
         fields = {"code": refused.code.value, "message": refused.message, "remedy": refused.remedy}
@@ -128,10 +160,11 @@ def _announce(descriptor: int, home: Path) -> None:
     os.close(descriptor)
 
 
-def _serve(guard: HomeGuard, ready: Callable[[], None]) -> int:
+def _serve(guard: HomeGuard, ready: Callable[[Host], None], changed: dict[str, str] | None = None) -> int:
     try:
         run = _runner()
-        run(build(load(guard.home)).run(ready))
+        host = build(replace(load(guard.home), **(changed or {})))
+        run(host.run(partial(ready, host)))
     except (Refused, KeyboardInterrupt):
         raise
     except wire.WireError as error:
@@ -220,11 +253,15 @@ def status(words: list[str]) -> int:
     elif found["running"]:
         _say(
             f"host     {found['version']}, process {found['pid']}\nhome     {found['home']}\n"
-            f"uptime   {int(found['uptime_seconds'])} s"
+            f"uptime   {int(found['uptime_seconds'])} s" + _line_of_address(found)
         )
     else:
         _say(f"No host runs for {found['home']}. Start one with `tally up`.")
     return 0 if found["running"] else 1
+
+
+def _line_of_address(found: dict[str, Any]) -> str:
+    return f"\naddress  {found['address']}" if found.get("address") else ""
 
 
 def version(words: list[str]) -> int:

@@ -24,6 +24,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     person_verbs: PersonVerbs = "terminal"
     listen: str = ""
     """ADDRESS:PORT of the page and the protocols over HTTP; empty: none."""
+    tls_cert: str = ""
+    tls_key: str = ""
+    """PEM files; with them HTTP is TLS. Needed for an address that other machines can reach."""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -32,6 +35,8 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     limits: dict[str, Any] = {}
     person_verbs: Any = "terminal"
     listen: Any = ""
+    tls_cert: Any = ""
+    tls_key: Any = ""
 
 
 def load(home: Path | None = None) -> Settings:
@@ -48,9 +53,20 @@ def load(home: Path | None = None) -> Settings:
     if verbs not in get_args(PersonVerbs):
         raise _wrong(file, "person_verbs", "must be one of " + ", ".join(get_args(PersonVerbs)))
     listen = given.get("listen", "")
-    if not isinstance(listen, str) or not _is_address(listen):
+    if not isinstance(listen, str) or not is_address(listen):
         raise _wrong(file, "listen", "must be ADDRESS:PORT, for example 127.0.0.1:8765, or empty")
-    return Settings(home=home, limits=_limits(limits, file), person_verbs=verbs, listen=listen)
+    cert, key = (_path(given, name, file) for name in ("tls_cert", "tls_key"))
+    return Settings(
+        home=home, limits=_limits(limits, file), person_verbs=verbs, listen=listen, tls_cert=cert, tls_key=key
+    )
+
+
+def _path(given: dict[str, Any], key: str, file: Path) -> str:
+    """The path of a file, from the home if it is relative."""
+    value = given.get(key, "")
+    if not isinstance(value, str):
+        raise _wrong(file, key, "must be the path of a file")
+    return str(file.parent / value) if value else ""
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -88,6 +104,7 @@ def _wrong(file: Path, key: str, what: str) -> Refused:
     return invalid(f"The setting {key} in {file} {what}.", "Correct it: docs/reference/settings.md has them all.")
 
 
-def _is_address(listen: str) -> bool:
+def is_address(listen: str) -> bool:
+    """Whether it is ADDRESS:PORT, or empty."""
     address, separator, port = listen.rpartition(":")
     return not listen or bool(address and separator and port.isdecimal() and port.isascii() and int(port) < 65536)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -29,33 +29,12 @@ from tallystick.edge.cli import ERRORS as CLI_ERRORS
 from tallystick.edge.cli import reference
 from tallystick.edge.cli.help import EXIT_CODES
 from tallystick.store import codec
+from tools import api
+from tools.markdown import code, codes, table
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "docs" / "reference"
 HEAD = "<!-- Written by `make docs` from the code. Do not edit by hand. -->\n"
-
-
-# --- words --------------------------------------------------------------------------------------------------------
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = ["| " + " | ".join(map(_cell, row)) + " |" for row in (heads, ["---"] * len(heads), *rows)]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
-
-
-def code(text: str) -> str:
-    """Text as code; nothing where there is none."""
-    return f"`{text}`" if text else ""
-
-
-def codes(texts: Iterable[str]) -> str:
-    """Several, in order."""
-    return ", ".join(code(text) for text in texts)
 
 
 # --- commands -----------------------------------------------------------------------------------------------------
@@ -303,6 +282,7 @@ def settings() -> str:
     rows = [
         ("`person_verbs`", codes(get_args(config.PersonVerbs)), code(default.person_verbs), _PERSON_VERBS),
         ("`listen`", "`ADDRESS:PORT` or empty", "empty", "Where HTTP is served; empty: nowhere."),
+        ("`tls_cert`, `tls_key`", "path", "empty", "PEM files; with them HTTP is TLS. Paths are taken from the home."),
         ("`[limits]`", "table", "below", "Limits and times."),
     ]
     return "\n".join(
@@ -408,6 +388,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "events": event_page,
     "settings": settings,
     "log": log,
+    "api": api.page,
 }
 """Every generated page by its name."""
 

@@ -87,10 +87,14 @@ class Deliverer:
     def committed(self, rows: tuple[Row, ...]) -> None:
         """Rows were committed: look again if a delivery is due or a slot became free."""
         for row in rows:
-            if isinstance(row, DeliveryRow):
+            if isinstance(row, DeliveryRow) and self._is_pushed_to(row.recipient):
                 self._wake.set()
                 if not row.open and row.delivery_id in self._pushes:
                     self._end_closed(row.recipient, row.delivery_id)
+
+    def _is_pushed_to(self, recipient: str) -> bool:
+        agent = self._heads.directory.agents.get(recipient)
+        return agent is not None and agent.connection in self._transports
 
     def _end_closed(self, recipient: str, delivery_id: str) -> None:
         """Its task went on without it (a person corrected or reassigned it): nothing of it may run on."""
@@ -125,8 +129,7 @@ class Deliverer:
         for agent in self._pushed_to():
             if agent_mode(agent, self._heads.directory) != "running":
                 continue
-            busy = len(await self._store.query("outstanding", recipient=agent.agent_id))
-            free = agent.concurrency - busy
+            free = agent.concurrency - await self._heads.outstanding(agent.agent_id)
             if free <= 0:
                 continue
             now = self._clock.now()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from tallystick.app.clock import HighWater
 from tallystick.app.diagnostics import Diagnostics
@@ -26,12 +28,13 @@ from tallystick.core.limits import Limits
 from tallystick.core.model import TaskState
 from tallystick.core.rows import Row, TaskRow
 from tallystick.core.state import Work
-from tallystick.core.task import DutyKind, next_duty
+from tallystick.core.task import DutyKind, due_duties
 from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 30.0
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
+_MOMENT_SECONDS = 0.1
 
 
 class Duties:
@@ -61,8 +64,11 @@ class Duties:
         self._diagnostics = diagnostics
         self._reached = reached
         self._wake = asyncio.Event()
+        self._looks_at = math.inf
+        """When the next look is, in UTC seconds; infinite during one, so that what comes meanwhile leads to another."""
         self._not_before: dict[str, tuple[float, float]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._endings: dict[tuple[str, int, int], asyncio.Future[bool]] = {}
         self.end_run: Callable[[Work], Awaitable[bool]] = _nothing_runs
         self.run_check: Callable[[Work], Awaitable[None]] = _no_check
         self._does: dict[DutyKind, Callable[[Work], Awaitable[None]]] = {
@@ -85,9 +91,10 @@ class Duties:
 
     async def stop(self) -> None:
         """Stop looking; what is due stays in the rows."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks: list[asyncio.Future[Any]] = [*self._endings.values(), *([self._task] if self._task else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def committed(self, rows: tuple[Row, ...]) -> None:
         """Rows were committed: look again if something of them is due."""
@@ -96,17 +103,19 @@ class Duties:
                 self._not_before.pop(row.task_id, None)
                 if row.parent:
                     self._not_before.pop(row.parent, None)
-                if row.due_at is not None or row.parent:
+                if row.parent or (row.due_at is not None and row.due_at < self._looks_at):
                     self._wake.set()
 
     async def _run(self) -> None:
         while True:
             self._wake.clear()
+            self._looks_at = math.inf
             try:
                 wait = await self.once()
             except Exception as error:  # noqa: BLE001 - the scheduler must outlive any one task
                 self._diagnostics.failure("duties", error)
                 wait = _LONGEST_WAIT
+            self._looks_at = self._clock.now() + wait
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), wait)
 
@@ -135,17 +144,19 @@ class Duties:
 
     async def _do(self, task_id: str, now: float) -> None:
         work = await self._heads.work(task_id)
-        duty = next_duty(work, self._limits) if work else None
-        if work is None or duty is None or duty.at > now:
-            self._later(task_id)
-            return
-        version = work.task.version
-        self._reached(f"duties.before_{duty.kind.value}")
-        with contextlib.suppress(Refused):  # the task moved on in between: its new row says what is due now
-            await self._does[duty.kind](work)
-        after = await self._heads.work(task_id)
-        if after is not None and after.task.version == version:
-            self._later(task_id)
+        if work is not None:
+            for duty in due_duties(work, self._limits, now):
+                if await self._has_moved(work, duty.kind):
+                    return
+        self._later(task_id)
+
+    async def _has_moved(self, work: Work, kind: DutyKind) -> bool:
+        """Do one duty. True when the task is another afterwards: its new row says what is due then."""
+        self._reached(f"duties.before_{kind.value}")
+        with contextlib.suppress(Refused):  # the task moved on in between
+            await self._does[kind](work)
+        after = await self._heads.work(work.task.task_id)
+        return after is not None and after.task.version != work.task.version
 
     def _later(self, task_id: str) -> None:
         _, waited = self._not_before.get(task_id, (0.0, 0.0))
@@ -165,8 +176,26 @@ class Duties:
                 continue  # it ended by itself
         await self._host(cmd.FinishCascade(task_id=work.task.task_id))
 
+    async def _is_ended(self, work: Work) -> bool:
+        """Whether nothing of it runs any more. Has it ended, and waits only a moment: others are due as well."""
+        task = work.task
+        run = (task.task_id, task.fence, task.revision)
+        ending = self._endings.get(run)
+        if ending is None:
+            ending = self._endings[run] = asyncio.ensure_future(self.end_run(work))
+            ending.add_done_callback(lambda _: self._look_again(task.task_id))
+        await asyncio.wait({ending}, timeout=_MOMENT_SECONDS)
+        if not ending.done():
+            return False
+        del self._endings[run]
+        return ending.result()
+
+    def _look_again(self, task_id: str) -> None:
+        self._not_before.pop(task_id, None)
+        self._wake.set()
+
     async def _confirm_cancel(self, work: Work) -> None:
-        if await self.end_run(work):
+        if await self._is_ended(work):
             await self._host(cmd.ConfirmCancel(task_id=work.task.task_id))
 
     async def _check(self, work: Work) -> None:
@@ -189,7 +218,7 @@ class Duties:
         await self._host(cmd.DoubtTask(task_id=work.task.task_id, detail=detail))
 
     async def _expire(self, work: Work) -> None:
-        if await self.end_run(work):
+        if await self._is_ended(work):
             await self._host(cmd.ExpireTask(task_id=work.task.task_id, ended=True))
 
     async def _permission(self, work: Work) -> None:

@@ -162,15 +162,17 @@ class Executor:
         return _Decided(waiting, Entry(record=record, rows=rows), None)
 
     async def _decide_task(self, waiting: _Waiting, command: Any) -> _Decided | None:
-        before = await self._heads.work(command.task_id)
-        if isinstance(command, cmd.SubmitTask) and before is not None:
+        submitted = isinstance(command, cmd.SubmitTask)
+        # A new id is not looked up in the log: the store refuses to begin a stream twice, and then it is.
+        known = self._heads.remembered if submitted and not waiting.tries else self._heads.work
+        before = await known(command.task_id)
+        if submitted and before is not None:
             raise conflict("There is a task with that id already.", "Send a new id with a new request.")
         ctx = await self._gather.context(command, waiting.actor, before)
         event = decide(before, command, ctx)
         if isinstance(event, Unchanged):
             await self._answer_unchanged(waiting, event)
             return None
-        submitted = isinstance(command, cmd.SubmitTask)
         workspace = command.workspace if submitted else before.task.workspace  # type: ignore[union-attr]
         trace = command.trace if submitted else before.task.trace  # type: ignore[union-attr]
         key = getattr(command, "key", "")

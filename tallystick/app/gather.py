@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
 
 from tallystick.app.clock import HighWater
 from tallystick.app.heads import Heads
@@ -14,7 +17,7 @@ from tallystick.core.model import Reason, TaskState
 from tallystick.core.state import Context, Task, Work
 from tallystick.store.interface import Store
 
-_NEED_CHILDREN = (cmd.HandInResult, cmd.ApproveResult, cmd.CancelTask, cmd.SettleDoubt)
+Facts = dict[str, Any]
 
 
 class Gather:
@@ -26,34 +29,42 @@ class Gather:
         self._clock = clock
         self._presence = presence
         self._limits = limits
-        self.sandbox = "none"
+        self._more: dict[type, Callable[[Any, Actor, Work | None], Awaitable[Facts]]] = {
+            cmd.HandInResult: self._children,
+            cmd.ReportCheck: self._children,
+            cmd.ApproveResult: self._children,
+            cmd.CancelTask: self._children,
+            cmd.SettleDoubt: self._children,
+            cmd.SubmitTask: self._for_submit,
+            cmd.ReassignTask: self._for_reassign,
+            cmd.LapseLease: self._lease,
+            cmd.LeaseDelivery: self._slots,
+        }
 
     async def context(self, command: cmd.Command, actor: Actor, work: Work | None) -> Context:
         """Everything a decision about this command rests on, besides the task itself."""
-        base = {
-            "now": self._clock.now(),
-            "actor": actor,
-            "directory": self._heads.directory,
-            "limits": self._limits,
-            "sandbox": self.sandbox,
-        }
-        if isinstance(command, cmd.SubmitTask):
-            return Context(**base, **await self._for_submit(command, actor))  # type: ignore[arg-type]
-        if isinstance(command, _NEED_CHILDREN):
-            return Context(**base, open_children=await self.open_children(command.task_id))  # type: ignore[arg-type]
-        if isinstance(command, cmd.LapseLease) and work is not None:
-            left = self._presence.lease_left(work.task)
-            now = self._clock.now()
-            return Context(**base, lease_until=now + left if left > 0 else 0.0)  # type: ignore[arg-type]
-        if isinstance(command, cmd.LeaseDelivery) and work is not None:
-            assignment = work.delivery(command.delivery_id)
-            count = await self._outstanding(assignment.recipient) if assignment else 0
-            return Context(**base, outstanding=count)  # type: ignore[arg-type]
-        if isinstance(command, cmd.ReassignTask):
-            return Context(**base, live=self._presence.live_agents(self._heads.directory))  # type: ignore[arg-type]
-        return Context(**base)  # type: ignore[arg-type]
+        context = Context(now=self._clock.now(), actor=actor, directory=self._heads.directory, limits=self._limits)
+        more = self._more.get(type(command))
+        return replace(context, **await more(command, actor, work)) if more else context
 
-    async def _for_submit(self, c: cmd.SubmitTask, actor: Actor) -> dict[str, object]:
+    async def _children(self, c: cmd.TaskCommand, _actor: Actor, _work: Work | None) -> Facts:
+        return {"open_children": await self.open_children(c.task_id)}
+
+    async def _lease(self, _c: cmd.LapseLease, _actor: Actor, work: Work | None) -> Facts:
+        left = self._presence.lease_left(work.task) if work else 0.0
+        return {"lease_until": self._clock.now() + left if left > 0 else 0.0}
+
+    async def _slots(self, c: cmd.LeaseDelivery, _actor: Actor, work: Work | None) -> Facts:
+        delivery = work.delivery(c.delivery_id) if work else None
+        return {"outstanding": await self._heads.outstanding(delivery.recipient) if delivery else 0}
+
+    async def _for_reassign(self, _c: cmd.ReassignTask, _actor: Actor, work: Work | None) -> Facts:
+        return {
+            "ancestors": await self._ancestors(work.task.parent) if work else (),
+            "live": self._presence.live_agents(self._heads.directory),
+        }
+
+    async def _for_submit(self, c: cmd.SubmitTask, actor: Actor, _work: Work | None) -> Facts:
         requester = c.requester if c.requester and actor.kind is ActorKind.HOST else actor.id
         held = await self.held(actor.session) if actor.session and c.parent is None else ()
         parent_id = c.parent if c.parent is not None else held[0] if len(held) == 1 else ""
@@ -115,16 +126,3 @@ class Gather:
             return None
         work_found = await self._heads.work(str(rows[0]["task_id"]))
         return work_found.task if work_found else None
-
-    async def _outstanding(self, recipient: str) -> int:
-        rows = await self._store.query("outstanding", recipient=recipient)
-        ids = {str(row["delivery_id"]) for row in rows}
-        for work in self._heads.pending.values():
-            for d in work.deliveries:
-                if d.recipient != recipient:
-                    continue
-                if d.open and d.intent == "intended":
-                    ids.add(d.delivery_id)
-                else:
-                    ids.discard(d.delivery_id)
-        return len(ids)

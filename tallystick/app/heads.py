@@ -16,6 +16,7 @@ from tallystick.core.state import Work
 from tallystick.store.interface import Store
 
 _KEPT = 4096
+_PAGE = 1000
 _PLACES = ("agt_", "per_", "wsp_", "ses_", "host")
 _PAGE = 1000
 
@@ -34,7 +35,7 @@ class Heads:
         self._queued_by: dict[tuple[str, str], int] = {}
 
     async def open(self) -> float:
-        """Fold the directory from the log. Returns the time of its last event."""
+        """Fold the directory from the log, in the order of the log. Returns the time of its last event."""
         directory = Directory()
         last_at = 0.0
         async for recorded in self._places():
@@ -44,21 +45,19 @@ class Heads:
         return last_at
 
     async def _places(self) -> AsyncIterator[Recorded]:
-        """All but tasks, in the order of the log: who joins a workspace comes after that workspace."""
+        """The events of all parties and places, merged by position: an agent's say what workspace it joined."""
         pages = {prefix: deque(await self._store.tail(0, _PAGE, stream_prefix=prefix)) for prefix in _PLACES}
-        while waiting := [page for page in pages.items() if page[1]]:
-            prefix, page = min(waiting, key=lambda item: item[1][0].position)
-            recorded = page.popleft()
+        while pages := {prefix: page for prefix, page in pages.items() if page}:
+            prefix = min(pages, key=lambda p: pages[p][0].position)
+            recorded = pages[prefix].popleft()
             yield recorded
-            if not page:
-                page.extend(await self._store.tail(recorded.position, _PAGE, stream_prefix=prefix))
+            if not pages[prefix]:
+                pages[prefix].extend(await self._store.tail(recorded.position, _PAGE, stream_prefix=prefix))
 
     async def work(self, task_id: str) -> Work | None:
         """The task as of its newest event, uncommitted ones included; None if there is none."""
-        found = self.pending.get(task_id) or self._works.get(task_id)
+        found = await self.remembered(task_id)
         if found is not None:
-            if task_id in self._works:
-                self._works.move_to_end(task_id)
             return found
         work: Work | None = None
         for recorded in await self._store.load(task_id):
@@ -66,6 +65,12 @@ class Heads:
         if work is not None:
             self._keep(task_id, work)
         return work
+
+    async def remembered(self, task_id: str) -> Work | None:
+        """The same without a look into the log."""
+        if task_id in self._works:
+            self._works.move_to_end(task_id)
+        return self.pending.get(task_id) or self._works.get(task_id)
 
     def put(self, work: Work, before: Work | None) -> None:
         """A task has a new event, not yet committed."""
@@ -117,6 +122,18 @@ class Heads:
             rows = await self._store.query("queue_sender", recipient=recipient, sender=sender)
             self._queued_by[key] = int(rows[0]["count"] or 0) + self._uncommitted(recipient, sender)
         return self._queued_by[key]
+
+    async def outstanding(self, recipient: str) -> int:
+        """Deliveries that are being carried out. What is in doubt runs no more, so it takes no slot."""
+        rows = await self._store.query("outstanding", recipient=recipient)
+        tasks = {str(row["task_id"]) for row in rows} | self.pending.keys()
+        works = [await self.work(task_id) for task_id in sorted(tasks)]
+        return sum(
+            d.open and d.recipient == recipient and d.intent == "intended"
+            for work in works
+            if work is not None
+            for d in work.deliveries
+        )
 
     def _uncommitted(self, recipient: str, sender: str | None) -> int:
         """How many of the pending tasks' open deliveries the store cannot have counted yet."""

@@ -36,6 +36,8 @@ class Host:
         """Started in this order, stopped in reverse; may be extended until `run`."""
         self.diagnostics = diagnostics
         self.pid = os.getpid()
+        self.address = ""
+        """Where it listens besides its socket; empty if it does not."""
         self._stop: asyncio.Event | None = None
         self._reason = ""
 

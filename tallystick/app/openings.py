@@ -10,9 +10,9 @@ from tallystick.app.execute import Executor
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId
 from tallystick.core import commands as cmd
-from tallystick.core.errors import Refused
+from tallystick.core.errors import Refused, unavailable
 from tallystick.core.identity import HOST, RESERVED_ALIASES, Prefix
-from tallystick.store.interface import Store
+from tallystick.store.interface import Store, StoreUnavailableError
 
 _DEFAULT = "default"
 
@@ -27,7 +27,14 @@ class Record:
 
     async def start(self) -> None:
         """Fold who and where from the log; time goes on from its newest event."""
-        self._clock.not_before(await self._heads.open())
+        try:
+            self._clock.not_before(await self._heads.open())
+        except StoreUnavailableError as error:
+            await self._store.close()
+            raise unavailable(
+                f"Who and where cannot be read from the log: {error}",
+                "Keep a copy of this home as it is, then put tally.db back from a backup.",
+            ) from error
 
     async def stop(self) -> None:
         """Flush and close."""

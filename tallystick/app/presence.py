@@ -40,12 +40,10 @@ class Presence:
 
     def live_agents(self, directory: Directory) -> frozenset[str]:
         """Agents with a session that is not lapsed."""
-        found = set()
-        for session in self._heard:
-            state = directory.sessions.get(session)
-            if state is not None and not state.ended and self.of_session(session) in ("live", "suspect"):
-                found.add(state.agent)
-        return frozenset(found)
+        now = self._clock.clock.boot()
+        heard = (s for s, at in self._heard.items() if presence(now - at, self._limits) != "lapsed")
+        states = (directory.sessions.get(session) for session in heard)
+        return frozenset(state.agent for state in states if state is not None and not state.ended)
 
     def lapsed(self) -> list[str]:
         """Sessions that have just been silent for too long; each is told once."""

@@ -52,7 +52,6 @@ class Agent(Value, frozen=True):
     network: bool = False
     search_path: str = ""
     virtual_env: str = ""
-    unsandboxed: bool = False
     deleted: bool = False
     mode: str = "running"
 
@@ -226,7 +225,7 @@ def _workspace_mode(d: Directory, r: ev.Recorded, e: ev.WorkspaceModeChanged) ->
 
 _KEPT_ON_REJOIN = (
     "connection argv client strengths capabilities provider inbound display_name concurrency seconds network "
-    "search_path virtual_env unsandboxed"
+    "search_path virtual_env"
 ).split()
 
 

@@ -53,7 +53,8 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _QUOTE = re.compile(r"(?: {0,3}>[ \t]?)*")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _RUN = re.compile(r"`+")
-_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)[^\s<>\"`\u3000-\u303f\uff00-\uffef]*", re.IGNORECASE)
+_URL = re.compile(r"(?:[a-z][a-z0-9+.-]{0,30}://|www\.|mailto:)[^\s<>\"`\u3000-\u303f\uff00-\uffef]*", re.IGNORECASE)
+"""The scheme is bounded, or a long word would cost its length squared."""
 
 
 def prose(text: str) -> list[tuple[int, int]]:

@@ -72,6 +72,8 @@ def free_alias(alias: str, party: str, directory: Directory) -> None:
 def _join_person(c: cmd.JoinPerson, ctx: Context) -> ev.PersonJoined:
     if ctx.directory.persons:
         _person_only(ctx, "make a person known")
+    if c.owner and ctx.directory.owner:
+        raise conflict("This host has its owner.", "Make the person known without owning it.")
     free_alias(c.alias, c.person_id, ctx.directory)
     return ev.PersonJoined(person_id=c.person_id, alias=c.alias, owner=c.owner, uid=c.uid, display_name=c.display_name)
 
@@ -178,7 +180,7 @@ def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
 
 _GIVEN = (
     "connection argv client strengths capabilities provider inbound display_name concurrency seconds network "
-    "search_path virtual_env unsandboxed"
+    "search_path virtual_env"
 ).split()
 
 

@@ -226,8 +226,6 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Deliveries to the recipient that are dispatched and not ended."""
     live: frozenset[str] = frozenset()
     """Agents heard from within the presence time."""
-    sandbox: str = "none"
-    """The level that children of this host get."""
     lease_until: float = 0.0
     """Renewed lease kept in memory, if it is later than the recorded one."""
 

@@ -222,6 +222,23 @@ async def test_a_repository_without_commits_is_refused_clearly(git, tmp_path):
         assert refused(caught) is ErrorCode.NOT_FOUND
 
 
+async def test_head_is_followed_however_it_moves(git, repo):
+    async def head():
+        return await git.fetch(REPOSITORY, repo.root, "HEAD")
+
+    first = repo("rev-parse", "HEAD")
+    assert await head() == await head() == first
+    assert await head() == repo.commit("second")
+    repo("checkout", "-q", "--detach", "HEAD~1")
+    assert await head() == first
+    repo("checkout", "-q", "-b", "other/branch", "main")
+    repo("pack-refs", "--all")
+    assert await head() == repo("rev-parse", "main")
+    assert await head() == repo.commit("third")
+    repo("reset", "-q", "--hard", "main")
+    assert await head() == repo("rev-parse", "main")
+
+
 async def test_a_fetched_commit_outlives_the_users_history(git, repo, home):
     commit = await git.fetch(REPOSITORY, repo.root, "HEAD")
     shutil.rmtree(repo.root)

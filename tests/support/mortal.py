@@ -7,6 +7,7 @@ wall clock, `asleep` to the boot clock (and the wall).
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
@@ -17,8 +18,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "fault")]
 
 from tallystick import bootstrap  # noqa: E402
+from tallystick.app import custody  # noqa: E402
 from tallystick.app.clock import SystemClock  # noqa: E402
 from tallystick.assembly import World  # noqa: E402
+from tallystick.edge.process import runner  # noqa: E402
+from tallystick.store.sqlite import checkpoint  # noqa: E402
 
 WISHES = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 PLACE = Path(os.environ["TALLY_HOME"]).parent
@@ -50,8 +54,8 @@ def number(name: str) -> float:
 
 
 def disk() -> str:
-    import apsw  # noqa: PLC0415
-    from vfs import Disk, FaultyVfs  # noqa: PLC0415
+    import apsw
+    from vfs import Disk, FaultyVfs
 
     class Commanded(Disk):
         def write(self, name: str, offset: int, data: bytes | None) -> None:
@@ -65,7 +69,7 @@ def disk() -> str:
         def delete(self, name: str) -> None:
             pass
 
-    global KEPT  # noqa: PLW0603 - SQLite keeps no reference to it
+    global KEPT  # SQLite keeps no reference to it
     KEPT = FaultyVfs("faulty", Commanded())
     return "faulty"
 
@@ -78,6 +82,11 @@ def wish(name: str) -> object:
 
 
 KEPT = None
+faulthandler.register(signal.SIGUSR1, all_threads=True)
+checkpoint.PASSIVE_PAGES = 1  # checkpoints are rare otherwise
+custody._FIRST_LOOK = WISHES.get("first_look", custody._FIRST_LOOK)
+if WISHES.get("sandbox") is False:
+    runner.try_out = lambda: runner.Trial(reason="None is wanted.", remedy="")
 world = World(
     clock=OtherClock() if WISHES.get("clock") else SystemClock(),
     vfs=disk() if WISHES.get("disk") else None,

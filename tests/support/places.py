@@ -32,6 +32,7 @@ class Place(Home):
         (self.path / "config.toml").write_text(SETTINGS + ("[limits]\n" + lines if lines else ""))
         self.host = None
         self.client = None
+        self.wishes = {}
 
     def __exit__(self, *exc):
         self.leave()
@@ -41,7 +42,7 @@ class Place(Home):
     def start(self, **wishes):
         """A host, and wait until it serves; False where it died before."""
         self.leave()
-        argv = [sys.executable, str(Path(__file__).with_name("mortal.py")), json.dumps(wishes)]
+        argv = [sys.executable, str(Path(__file__).with_name("mortal.py")), json.dumps({**self.wishes, **wishes})]
         log = (self.place / "host.log").open("ab")
         self.host = self.spawn(*argv, stderr=log)
         log.close()
@@ -49,8 +50,13 @@ class Place(Home):
         if b"serves" in line:
             return True
         self.host.wait(SECONDS)
-        assert self.host.returncode == -signal.SIGKILL, (self.place / "host.log").read_text()
+        assert self.host.returncode == -signal.SIGKILL, self.said()
         return False
+
+    def said(self):
+        """What the hosts left behind about themselves, for a failed test."""
+        files = (self.place / "host.log", self.path / "log" / "host.jsonl")
+        return "\n".join(file.read_text()[-3000:] for file in files if file.exists())
 
     def leave(self):
         if self.client is not None:
@@ -68,7 +74,12 @@ class Place(Home):
         self.leave()
         if self.host is not None and self.host.poll() is None:
             self.host.terminate()
-            self.host.wait(SECONDS)
+            try:
+                self.host.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                self.host.send_signal(signal.SIGUSR1)
+                eventually(lambda: "Current thread" in self.said(), "what it does")
+                raise AssertionError(f"the host does not stop: {self.said()}") from None
 
     def is_dead(self):
         return self.host is None or self.host.poll() is not None
@@ -112,7 +123,7 @@ class Place(Home):
         return git(path, "rev-parse", "HEAD").strip()
 
     def audit(self):
-        """Of a home without a host: (events, works). The chain holds, rows are what the events say, states are known."""
+        """Of a home without a host: (events, works). The chain holds, rows are as the events say, states are known."""
         return asyncio.run(audit(self.path))
 
 

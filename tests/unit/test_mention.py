@@ -133,6 +133,11 @@ def test_a_mention_of_one_session_keeps_it() -> None:
     assert (item.party, item.session) == ("R", "ses_ABCD12")
 
 
+def test_a_word_of_a_million_letters_is_read_in_one_go() -> None:
+    """A pattern that tries each letter anew needs hours for it, and the host stands still meanwhile."""
+    assert mentions("b" * 1_000_000 + " @a http" + "+" * 100_000 + "://@b")[0].name == "a"
+
+
 def test_a_mention_tells_where_it_stands() -> None:
     text = "请@审查员看, @chief-khaliq"
     names = [(m.name, text[m.start : m.end]) for m in mentions(text, KNOWN.displayed)]

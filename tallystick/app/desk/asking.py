@@ -155,13 +155,16 @@ class Asking(Evidence):
 
     def _unresolved(self, guest: Guest, form: forms.Ask) -> tuple[str, ...]:
         """Names in the text that lead to nobody: told to the sender, never a new mailbox."""
+        text = f"{form.title}\n\n{form.body}"
+        if "@" not in text:
+            return ()
         members = self.directory.members(guest.workspace)
         known = Known(
             aliases={a.alias: a.agent_id for a in members}
             | {p.alias: p.person_id for p in self.directory.persons.values()},
             displayed={a.display_name: frozenset({a.agent_id}) for a in members if a.display_name},
         )
-        return tuple(m.name for m in resolve(f"{form.title}\n\n{form.body}", known).unresolved)
+        return tuple(m.name for m in resolve(text, known).unresolved)
 
     async def reassign(self, guest: Guest, task: str, address: str, text: str = "") -> forms.Moved:
         """Give a task to another assignee."""

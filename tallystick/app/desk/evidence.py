@@ -89,7 +89,7 @@ class Evidence(Ground):
         """The work tree the guest stands in, if it is one of this workspace's repository; else the main one."""
         place = self.directory.workspaces[guest.workspace]
         if guest.directory:
-            found = await self.s.git.find(Path(guest.directory))
+            found = await self.s.git.locate(Path(guest.directory))
             if found is not None and place.common_directory in ("", found.common_directory):
                 return Path(found.root)
         return Path(place.root)

@@ -73,7 +73,6 @@ class Join(Form, frozen=True, kw_only=True):
     concurrency: int | None = None
     seconds: int | None = None
     network: bool | None = None
-    unsandboxed: bool | None = None
 
 
 class NewCheck(Form, frozen=True, kw_only=True):

@@ -106,7 +106,8 @@ class Ground:
 
     def _claim(self, facts: CallerFacts, as_name: str, place: Workspace) -> CallerClaim:
         client = client_among(facts.ancestors)
-        bound = next((a for a in self.directory.members(place.workspace_id) if client and a.client == client), None)
+        members = self.directory.members(place.workspace_id) if client else ()
+        bound = next((a for a in members if a.client == client), None)
         return CallerClaim(
             as_name=as_name.removeprefix("@"),
             listener=facts.listener,
@@ -312,9 +313,15 @@ class Ground:
         return party, found[0]
 
     def sees(self, guest: Guest) -> Any:
-        """Which workspaces a guest sees: persons all, agents their own."""
-        agent = self.directory.agents.get(guest.actor.id)
-        return (lambda workspace: workspace in agent.workspaces) if agent else (lambda _workspace: True)
+        """Which workspaces a guest sees: persons all, agents those that they are in at that moment."""
+        if guest.actor.id not in self.directory.agents:
+            return lambda _workspace: True
+
+        def sees(workspace: str) -> bool:
+            agent = self.directory.agents.get(guest.actor.id)
+            return agent is not None and workspace in agent.workspaces
+
+        return sees
 
     async def task_id(self, guest: Guest, typed: str) -> str:
         """The task that an id as typed means to this reader."""

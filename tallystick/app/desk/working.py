@@ -184,7 +184,9 @@ class Working(Evidence):
         except ValueError:
             known = ", ".join(s.value for s in TaskState)
             raise invalid(f"{state!r} {reason!r} is no state.", f"States are: {known}.") from None
-        command = cmd.CorrectTask(task_id=task_id, state=target, reason=why, text=Text(body=text))
+        command = cmd.CorrectTask(
+            task_id=task_id, state=target, reason=why, delivery_id=self.s.new_id(Prefix.DELIVERY), text=Text(body=text)
+        )
         return self.moved(await self.do(guest, command))
 
     async def settle(self, guest: Guest, trace: str) -> forms.Moved:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from tallystick.core.model import BlobReference, CheckRun, GitReference, Referen
 from tallystick.core.state import Work
 
 
+@lru_cache(maxsize=4096)
 def when(at: float) -> str:
     """ISO 8601 UTC to the millisecond; empty for none."""
     if not at:

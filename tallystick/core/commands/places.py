@@ -95,7 +95,6 @@ class JoinAgent(Asked, frozen=True, kw_only=True):
     network: bool | None = None
     search_path: str | None = None
     virtual_env: str | None = None
-    unsandboxed: bool | None = None
 
 
 class RenameAgent(Asked, frozen=True, kw_only=True):

@@ -92,8 +92,6 @@ class AgentJoined(Happened, frozen=True, kw_only=True):
     network: bool | None = None
     search_path: str | None = None
     virtual_env: str | None = None
-    unsandboxed: bool | None = None
-    """A person said yes to running it without a sandbox."""
     allow_provider: bool = False
 
 

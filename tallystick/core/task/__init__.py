@@ -1,7 +1,7 @@
 """The task machine: the table of moves, how they are decided, how their events change a task, whose turn it is."""
 
 from tallystick.core.task.decide import decide
-from tallystick.core.task.duty import Duty, DutyKind, next_duty
+from tallystick.core.task.duty import Duty, DutyKind, due_duties, next_duty
 from tallystick.core.task.fold import evolve
 from tallystick.core.task.table import REASONS, TRANSITIONS, Role, Transition, board_label
 from tallystick.core.task.turn import turn_of
@@ -15,6 +15,7 @@ __all__ = [
     "Transition",
     "board_label",
     "decide",
+    "due_duties",
     "evolve",
     "next_duty",
     "turn_of",

@@ -40,6 +40,11 @@ def next_duty(work: Work, limits: Limits) -> Duty | None:
     return min(_duties(work, limits), default=None)
 
 
+def due_duties(work: Work, limits: Limits, now: float) -> list[Duty]:
+    """Every duty that is due, earliest first: one that cannot be done yet must not keep the others waiting."""
+    return sorted(duty for duty in _duties(work, limits) if duty.at <= now)
+
+
 def _duties(work: Work, limits: Limits) -> list[Duty]:
     task = work.task
     found: list[Duty] = []

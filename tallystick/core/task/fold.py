@@ -181,7 +181,8 @@ def _decided(t: Task, _r: ev.Recorded, e: ev.PermissionDecided) -> dict[str, Any
 
 
 def _cancel_asked(t: Task, r: ev.Recorded, e: ev.CancelRequested) -> dict[str, Any]:
-    return {"cancel_requested_at": r.at, "cancel_by_person": _human(r) and r.actor.id != t.requester, "cascade": e.cascade}
+    by_person = _human(r) and r.actor.id != t.requester
+    return {"cancel_requested_at": r.at, "cancel_by_person": by_person, "cascade": e.cascade}
 
 
 def _canceled(t: Task, _r: ev.Recorded, e: ev.TaskCanceled) -> dict[str, Any]:
@@ -203,6 +204,8 @@ def _reassigned(t: Task, _r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any
         "last_session": "",
         "attempt": t.attempt + 1,
         "rule": e.rule,
+        "taken_at": 0.0,
+        "handed_in_at": 0.0,
         "cancel_requested_at": 0.0,
     }
 

@@ -357,7 +357,7 @@ def _erase(work: Work, _c: cmd.EraseTexts, _ctx: Context) -> ev.TextsErased:
 
 
 def _same_turn(task: Task, _c: cmd.MoveTurn, ctx: Context) -> Unchanged | None:
-    return Unchanged(task.task_id) if task.open and turn_of(task, ctx.directory) == task.turn else None
+    return Unchanged(task.task_id) if not task.open or turn_of(task, ctx.directory) == task.turn else None
 
 
 def _move_turn(work: Work, _c: cmd.MoveTurn, _ctx: Context) -> ev.TurnMoved:

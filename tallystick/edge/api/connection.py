@@ -9,12 +9,13 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from tallystick import __version__, wire
+from tallystick import wire
 from tallystick.app.calls import Handler
 from tallystick.app.diagnostics import Diagnostics
-from tallystick.core.errors import ErrorCode, Refused, denied, invalid, unavailable, unsupported
+from tallystick.core.errors import Refused, denied, invalid, unavailable
 from tallystick.edge.api import peer
-from tallystick.edge.api.errors import render
+from tallystick.edge.api.errors import render, unforeseen
+from tallystick.edge.api.lines import agree, call_id_of, no_operation, welcome
 from tallystick.edge.api.running import Gone, RunningCall
 from tallystick.edge.api.strict import parse
 
@@ -160,7 +161,7 @@ class Connection(asyncio.Protocol):
             if not self._is_greeted:
                 self._greet(message)
                 return
-            call_id = _call_id(message)
+            call_id = call_id_of(message)
             running = self.calls.get(call_id)
             if running is None and "op" in message:
                 self._start(call_id, message)
@@ -178,30 +179,18 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _greet(self, message: dict[str, Any]) -> None:
-        hello = message.get("hello")
-        versions = hello.get("protocol") if isinstance(hello, dict) else None
-        lowest, highest = _range(versions)
-        version = min(highest, wire.PROTOCOL[1])
-        if version < max(lowest, wire.PROTOCOL[0]):
-            raise unsupported(
-                f"The running host {__version__} speaks versions {wire.PROTOCOL[0]} to {wire.PROTOCOL[1]} of the"
-                f" protocol, this client {lowest} to {highest}.",
-                "Use the client of the host's version, or replace the host by yours with `tally up --replace`.",
-            )
-        self.client = str(hello.get("client", ""))[:40] if isinstance(hello, dict) else ""
+        version, self.client = agree(message)
         self._is_greeted = True
         if self._late:
             self._late.cancel()
-        self.write({"welcome": {"protocol": version, "host": __version__, "pid": os.getpid()}})
+        self.write(welcome(version))
 
     def _start(self, call_id: int, message: dict[str, Any]) -> None:
         op = message.pop("op")
         del message["id"]
         handler = self.door.ops.get(op) if isinstance(op, str) else None
         if handler is None:
-            raise unsupported(
-                f"This host has no operation {str(op)[:100]!r}.", "Use a client of the host's version: `tally status`."
-            )
+            raise no_operation(op)
         if self.door.is_stopping:
             raise BUSY
         if len(self.calls) >= self.door.bounds.calls:
@@ -222,15 +211,7 @@ class Connection(asyncio.Protocol):
         except Gone:
             return
         except Exception as error:  # noqa: BLE001 - the boundary: whatever went wrong inside is ours to record
-            reference = self.door.diagnostics.failure(f"op {op}", error)
-            answer = _error(
-                call.id,
-                Refused(
-                    ErrorCode.INTERNAL,
-                    f"The host failed while it answered; the reference is {reference}.",
-                    "Find it with `tally status --diagnostics`.",
-                ),
-            )
+            answer = _error(call.id, unforeseen(self.door.diagnostics, f"op {op}", error))
         finally:
             self.calls.pop(call.id, None)
         if self._transport:
@@ -271,19 +252,3 @@ class Connection(asyncio.Protocol):
 
 def _error(call_id: int, refused: Refused) -> bytes:
     return _encode({"id": call_id, "error": render(refused)}) + b"\n"
-
-
-def _call_id(message: dict[str, Any]) -> int:
-    value = message.get("id")
-    if type(value) is not int or not 0 <= value < 2**53:
-        raise invalid("The line has no id, or its id is no integer from 0 to 2^53.", "Number the requests from 1.")
-    return value
-
-
-def _range(versions: Any) -> tuple[int, int]:
-    if isinstance(versions, list) and len(versions) == 2 and all(type(v) is int for v in versions):
-        return versions[0], versions[1]
-    raise invalid(
-        "The first line must be a hello with a range of protocol versions.",
-        'Begin with {"hello":{"protocol":[1,1],"client":"NAME","version":"1"}}.',
-    )

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tallystick.app.diagnostics import Diagnostics
 from tallystick.core.errors import ErrorCode, Refused
 
 
@@ -36,3 +37,13 @@ def render(refused: Refused) -> dict[str, Any]:
     """The error object of an answer. Lone surrogates, which JSON cannot carry, become escapes."""
     fields = {"code": ERRORS[refused.code].code, "message": refused.message, "remedy": refused.remedy}
     return {name: text.encode("utf-8", "backslashreplace").decode("utf-8") for name, text in fields.items()}
+
+
+def unforeseen(diagnostics: Diagnostics, where: str, error: Exception) -> Refused:
+    """What a caller is told of an error of ours: a reference number. The detail goes to the diagnostics."""
+    reference = diagnostics.failure(where, error)
+    return Refused(
+        ErrorCode.INTERNAL,
+        f"The host failed while it answered; the reference is {reference}.",
+        "Find it with `tally status --diagnostics`.",
+    )

@@ -14,43 +14,46 @@ DEPTH = 64
 """How deep objects and arrays may nest, all counted together."""
 
 _decode = msgspec.json.Decoder().decode
-_REMEDY = "Send one JSON object per line, UTF-8, each key once."
+_REMEDY = "Send one JSON object, UTF-8, each key once."
 
 
 class _Duplicate(Exception):
     """A key stands twice in one object."""
 
 
-def parse(line: bytes) -> dict[str, Any]:
-    """One line as an object. Raises `Refused` `invalid`."""
+def parse(line: bytes, what: str = "line") -> dict[str, Any]:
+    """One line, or one body over HTTP, as an object; `what` is how a refusal calls it. Raises `Refused` `invalid`."""
     try:
         value = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise invalid(f"The line is no strict JSON: {error}.", _REMEDY) from None
+        raise invalid(f"The {what} is no strict JSON: {error}.", _REMEDY) from None
     except RecursionError:
-        raise _too_deep() from None
+        raise _too_deep(what) from None
     if type(value) is not dict:
-        raise invalid("The line is no JSON object.", _REMEDY)
+        raise invalid(f"The {what} is no JSON object.", _REMEDY)
     nested = line.count(b"{") + line.count(b"[")
-    keys = len(value) if nested == 1 else _count_keys(value, may_be_deep=nested > DEPTH)
+    keys = len(value) if nested == 1 else _count_keys(value, what, may_be_deep=nested > DEPTH)
     if not _has_each_key_once(line, keys):
         _refuse_duplicates(line)
     return value
 
 
+_GAPS = (b" :", b"\t:", b"\r:", b"\n:")
+
+
 def _has_each_key_once(line: bytes, keys: int) -> bool:
     """A cheap proof; False only means that it is not proved. Every key is followed by a colon, and a quote inside a
     text is always escaped, so `":` occurs at least once per key of the text unless white space stands between."""
-    return line.count(b'":') == keys and b" :" not in line and b"\t:" not in line and b"\r:" not in line
+    return line.count(b'":') == keys and not any(gap in line for gap in _GAPS)
 
 
-def _count_keys(value: Any, *, may_be_deep: bool) -> int:
+def _count_keys(value: Any, what: str, *, may_be_deep: bool) -> int:
     keys = 0
     level, depth = [value], 0
     while level:
         depth += 1
         if may_be_deep and depth > DEPTH:
-            raise _too_deep()
+            raise _too_deep(what)
         inner: list[Any] = []
         for item in level:
             if type(item) is dict:
@@ -78,5 +81,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _too_deep() -> Refused:
-    return invalid(f"The line nests deeper than {DEPTH}.", "Send flatter JSON.")
+def _too_deep(what: str) -> Refused:
+    return invalid(f"The {what} nests deeper than {DEPTH}.", "Send flatter JSON.")

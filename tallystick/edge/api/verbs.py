@@ -6,9 +6,10 @@ A request names who it is for in `as`, `workspace`, `cwd` and `env`; what it say
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tallystick.app.calls import Call, Handler
 from tallystick.app.desk import forms
@@ -41,8 +42,9 @@ class Claimed(Named, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Since(forms.Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`activity`."""
 
-    after: int = 0
-    limit: int = 50
+    after: Annotated[int, Meta(ge=0)] = 0
+    """A position: what came since."""
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
 class Everything(forms.Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,16 +64,29 @@ class Waited(Named, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seconds: float = 45.0
 
 
-Verb = Callable[[Desk, Guest, Any], Awaitable[Any]]
+class Acknowledged(forms.Form, frozen=True, kw_only=True):
+    """What `seen` answers with."""
+
+    done: bool
 
 
-async def _inbox(desk: Desk, guest: Guest, _f: Nothing) -> forms.Inbox:
-    return await desk.inbox(guest)
+Do = Callable[[Desk, Guest, Any], Awaitable[Any]]
 
 
-async def _saw(desk: Desk, guest: Guest, f: forms.Inbox) -> dict[str, bool]:
+class Verb(msgspec.Struct, frozen=True):
+    """One operation: what it is for, what it takes in `args`, what its result is."""
+
+    summary: str
+    takes: type[forms.Form]
+    gives: type[forms.Form]
+    do: Do
+    may_register: bool = False
+    """Whether it makes the repository that the caller is in a workspace."""
+
+
+async def _saw(desk: Desk, guest: Guest, f: forms.Inbox) -> Acknowledged:
     await desk.saw_inbox(guest, f)
-    return {"done": True}
+    return Acknowledged(done=True)
 
 
 async def _worded(name: str, desk: Desk, guest: Guest, f: Worded, *given: str) -> Any:
@@ -79,41 +94,81 @@ async def _worded(name: str, desk: Desk, guest: Guest, f: Worded, *given: str) -
     return await getattr(desk, name)(guest, f.task, f.text, **options)
 
 
-def _words(name: str, *given: str) -> tuple[type[forms.Form], Verb]:
-    return Worded, lambda desk, guest, f: _worded(name, desk, guest, f, *given)
+def _words(summary: str, name: str, *given: str) -> Verb:
+    return Verb(summary, Worded, forms.Moved, lambda desk, guest, f: _worded(name, desk, guest, f, *given))
 
 
-_VERBS: dict[str, tuple[type[forms.Form], Verb]] = {
-    "ask": (forms.Ask, lambda d, g, f: d.ask(g, f)),
-    "take": (Claimed, lambda d, g, f: d.take(g, f.task, key=f.key)),
-    "submit": (forms.HandIn, lambda d, g, f: d.submit(g, f)),
-    "progress": _words("progress", "fence"),
-    "question": _words("question", "fence"),
-    "answer": _words("answer"),
-    "changes": _words("changes", "revision"),
-    "refuse": _words("refuse", "revision"),
-    "decline": _words("decline"),
-    "release": _words("release", "fence"),
-    "cancel": _words("cancel"),
-    "approve": (Worded, lambda d, g, f: d.approve(g, f.task, revision=f.revision, text=f.text)),
-    "show": (Named, lambda d, g, f: d.show(g, f.task)),
-    "inbox": (Nothing, _inbox),
-    "seen": (forms.Inbox, _saw),
-    "board": (Everything, lambda d, g, f: d.board(g, everything=f.everything)),
-    "activity": (Since, lambda d, g, f: d.activity(g, after=f.after, limit=f.limit)),
-    "trace": (Named, lambda d, g, f: d.trace(g, f.task)),
-    "agents": (Nothing, lambda d, g, _f: d.agents(g)),
-    "whoami": (Nothing, lambda d, g, _f: d.whoami(g)),
-    "workspaces": (Nothing, lambda d, g, _f: d.workspaces(g)),
-    "join": (forms.Join, lambda d, g, f: d.join(g, f)),
-    "wait": (Waited, lambda d, g, f: d.wait(g, f.task, version=f.version, seconds=f.seconds)),
+VERBS: dict[str, Verb] = {
+    "ask": Verb(
+        "Hand work to an agent, a person or a capability.",
+        forms.Ask,
+        forms.Receipt,
+        lambda d, g, f: d.ask(g, f),
+        may_register=True,
+    ),
+    "take": Verb(
+        "Accept a task: the right to work on it, and the whole brief.",
+        Claimed,
+        forms.Taken,
+        lambda d, g, f: d.take(g, f.task, key=f.key),
+    ),
+    "submit": Verb(
+        "Hand in a result, or say that it failed.", forms.HandIn, forms.Moved, lambda d, g, f: d.submit(g, f)
+    ),
+    "progress": _words("Say how far it is.", "progress", "fence"),
+    "question": _words("Ask back whoever asked; the turn moves there.", "question", "fence"),
+    "answer": _words("Answer the open question.", "answer"),
+    "changes": _words("Ask for changes of a result under review.", "changes", "revision"),
+    "refuse": _words("Refuse a result under review for good.", "refuse", "revision"),
+    "decline": _words("Decline a task that was not taken.", "decline"),
+    "release": _words("Give a task back that was taken.", "release", "fence"),
+    "cancel": _words("Cancel a task that one asked for.", "cancel"),
+    "approve": Verb(
+        "Accept a result under review.",
+        Worded,
+        forms.Moved,
+        lambda d, g, f: d.approve(g, f.task, revision=f.revision, text=f.text),
+    ),
+    "show": Verb("Everything about a task.", Named, forms.Shown, lambda d, g, f: d.show(g, f.task)),
+    "inbox": Verb("Whose turn is mine, and what happened.", Nothing, forms.Inbox, lambda d, g, _f: d.inbox(g)),
+    "seen": Verb("Acknowledge an inbox that was shown: the very answer of `inbox`.", forms.Inbox, Acknowledged, _saw),
+    "board": Verb(
+        "The open tasks, or all.", Everything, forms.Board, lambda d, g, f: d.board(g, everything=f.everything)
+    ),
+    "activity": Verb(
+        "The newest events, oldest of them first.",
+        Since,
+        forms.Lines,
+        lambda d, g, f: d.activity(g, after=f.after, limit=f.limit),
+    ),
+    "trace": Verb(
+        "Every event of a task's trace, across agents.", Named, forms.Lines, lambda d, g, f: d.trace(g, f.task)
+    ),
+    "agents": Verb("Who is here.", Nothing, forms.Agents, lambda d, g, _f: d.agents(g)),
+    "whoami": Verb("Who the caller is taken for, and why.", Nothing, forms.WhoAmI, lambda d, g, _f: d.whoami(g)),
+    "workspaces": Verb(
+        "The workspaces that the caller sees.", Nothing, forms.Workspaces, lambda d, g, _f: d.workspaces(g)
+    ),
+    "join": Verb(
+        "Join an agent, or change what is given of one that is here.",
+        forms.Join,
+        forms.AgentShown,
+        lambda d, g, f: d.join(g, f),
+        may_register=True,
+    ),
+    "wait": Verb(
+        "The task as soon as it is newer than `version`, or as it is after `seconds`.",
+        Waited,
+        forms.Shown,
+        lambda d, g, f: d.wait(g, f.task, version=f.version, seconds=f.seconds),
+    ),
 }
-_REGISTER = frozenset({"ask", "join"})
+"""Every verb of the host API, by its name: the same over the Unix socket, HTTP and WebSocket."""
 
 
 def verbs(desk: Desk) -> dict[str, Handler]:
     """The operations of the host API, by name."""
-    found = {name: _handler(desk, name, form, verb) for name, (form, verb) in _VERBS.items()}
+    found = {name: _handler(desk, verb) for name, verb in VERBS.items()}
 
     async def hint(call: Call) -> dict[str, str]:
         guest = await desk.guest(call.facts, as_name=_text(call.arguments, "as"))
@@ -122,20 +177,20 @@ def verbs(desk: Desk) -> dict[str, Handler]:
     return {**found, "inbox_hint": hint}
 
 
-def _handler(desk: Desk, name: str, form: type[forms.Form], verb: Verb) -> Handler:
+def _handler(desk: Desk, verb: Verb) -> Handler:
     async def handle(call: Call) -> Any:
         arguments = call.arguments
         unknown = arguments.keys() - _AROUND
         if unknown:
             raise invalid(f"{min(unknown)!r} is not understood here.", "What a verb takes stands in `args`.")
-        given = _given(form, arguments.get("args", {}))
+        given = _given(verb.takes, arguments.get("args", {}))
         guest = await desk.guest(
             call.facts,
             as_name=_text(arguments, "as"),
             workspace=_text(arguments, "workspace"),
-            register=name in _REGISTER,
+            register=verb.may_register,
         )
-        return msgspec.to_builtins(await verb(desk, guest, given))
+        return msgspec.to_builtins(await verb.do(desk, guest, given))
 
     return handle
 

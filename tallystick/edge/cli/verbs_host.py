@@ -157,7 +157,12 @@ VERBS: tuple[Verb, ...] = (
         summary="Run the host in the foreground (other verbs start it by themselves).",
         example="tally up",
         run=up,
-        options=(Option("replace", "Take the place of a running host of another version (a person only)."),),
+        options=(
+            Option("replace", "Take the place of a running host of another version (a person only)."),
+            Option("listen", "Also serve HTTP there: 127.0.0.1:8765 unless given.", "ADDRESS:PORT", optional=True),
+            Option("tls-cert", "The certificate (PEM) for an address that other machines reach.", "FILE"),
+            Option("tls-key", "Its key (PEM).", "FILE"),
+        ),
     ),
     Verb(name="down", group=_HOST, summary="Stop the host in order; nothing is lost.", example="tally down", run=down),
     Verb(

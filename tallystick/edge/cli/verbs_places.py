@@ -34,7 +34,6 @@ async def join(run: Run) -> int:
         concurrency=p.number("concurrency"),
         seconds=p.number("seconds"),
         network=True if p.has("network") else None,
-        unsandboxed=True if p.has("unsandboxed") else None,
     )
     guest = await run.guest(register=True)
     shown = await run.desk.join(guest, form)
@@ -167,7 +166,6 @@ VERBS: tuple[Verb, ...] = (
             Option("concurrency", "How many tasks at once.", "N", kind="number"),
             _SECONDS,
             _NETWORK,
-            Option("unsandboxed", "Run it without a sandbox."),
         ),
         notes="Without --run, --client, --drive or --wake it is a mailbox.",
     ),

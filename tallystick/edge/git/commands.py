@@ -15,7 +15,7 @@ from tallystick.core.model import GitReference
 from tallystick.edge.git import blame, checkout, history, references, snapshot
 from tallystick.edge.git.mirror import Mirror
 from tallystick.edge.git.names import check_object, check_revision
-from tallystick.edge.git.place import Place, locate
+from tallystick.edge.git.place import Place, head_commit, locate
 from tallystick.edge.git.source import Source
 from tallystick.edge.git.spawn import Call, Spawn
 
@@ -84,6 +84,8 @@ class GitCommands:
         """Bring the commit that `revision` names in `root` into the mirror, verified and pinned; its full id."""
         check_revision(revision)
         mirror, source = self._mirror(repository), await self._source(root)
+        if revision == "HEAD" and (head := head_commit(source.place)) in mirror.brought:
+            return head  # nothing was committed since: every ask would start git four times to learn that
         commit = await source.resolve(revision)
         await mirror.fetch(source.place, commit, await source.object_format())
         return commit

@@ -69,6 +69,8 @@ class Mirror:
         self.spawn = spawn
         self.repository = check_repository(repository)
         self.path = folder / f"{repository}.git"
+        self.brought: set[str] = set()
+        """Commits that this host brought in or found here: pins are kept for good."""
         self._lock = asyncio.Lock()
 
     @property
@@ -119,15 +121,15 @@ class Mirror:
 
     async def fetch(self, place: Place, commit: str, object_format: str) -> None:
         """Bring a commit of a user's repository in with all its history, verified, and pin it."""
-        if await self.pinned(commit):
-            return
-        async with self.writing() as held:
-            await self.make(object_format, held)
-            if not await self.has(commit):
-                with self.room() as room:
-                    await _Delivery(self, place, commit, room, held).bring()
-            await self.pin(commit, held)
-            await self._tidy(held)
+        if not await self.pinned(commit):
+            async with self.writing() as held:
+                await self.make(object_format, held)
+                if not await self.has(commit):
+                    with self.room() as room:
+                        await _Delivery(self, place, commit, room, held).bring()
+                await self.pin(commit, held)
+                await self._tidy(held)
+        self.brought.add(commit)
 
     async def make(self, object_format: str, held: int) -> None:
         """Make the mirror if there is none. Refused if there is one of another object format."""

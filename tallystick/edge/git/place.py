@@ -72,6 +72,19 @@ def read_pointer(path: Path) -> str:
     return "" if "\n" in text or "\0" in text else text
 
 
+def head_commit(place: Place) -> str:
+    """The id that HEAD holds, or that the file of its branch holds; "" where only git can tell (packed, no commit)."""
+    try:
+        held = read_pointer(place.git_dir / "HEAD")
+        branch = held.removeprefix("ref: ")
+        if branch == held:
+            return held
+        inside = branch.startswith("refs/heads/") and ".." not in branch
+        return read_pointer(place.common / branch) if inside else ""
+    except OSError:
+        return ""
+
+
 def _place(root: Path, dot: Path) -> Place | None:
     git_dir = dot.resolve(strict=True) if dot.is_dir() else _pointed_at(dot)
     if git_dir is None or not is_git_directory(git_dir):

@@ -1,0 +1,53 @@
+"""Whole cycles, one pair and 32 pairs, against the disk and against other systems in the same rounds."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+
+from bench.disk import raw
+from bench.load import NAMES, PAIRS, cycles
+from bench.machine import Machine
+from bench.others import SYSTEMS, missing
+from bench.table import Row, at
+
+NOT_BUILT = {
+    "nats": "NATS JetStream sync always: not compared in this issue; it needs nats-server 2.15 and nats-py",
+    "procrastinate": "procrastinate: not compared in this issue; it needs PostgreSQL and procrastinate",
+    "mcp-agent-mail": "mcp-agent-mail: not compared in this issue; see shared measurements in docs/performance.md",
+}
+
+
+def measure(machine: Machine, quick: bool) -> list[Row]:
+    """The rows."""
+    for name, why in NOT_BUILT.items():
+        print(f"SKIPPED cycle-32-{name}: {why}", flush=True)
+    rounds = 3 if quick else 7
+    folder = machine.new("disk")
+    single: list[float] = []
+    against: dict[str, list[float]] = {}
+    with contextlib.ExitStack() as running:
+        host = running.enter_context(machine.host())
+        host.agents(*NAMES)
+        others = {}
+        for name, (context, modules, program, _) in SYSTEMS.items():
+            lacks = missing(*modules) or (f"install {program}" if program and not shutil.which(program) else "")
+            if lacks:
+                print(f"SKIPPED cycle-32-{name}: {lacks}", flush=True)
+                continue
+            others[name] = running.enter_context(context(machine))
+            against[name] = []
+        for _ in range(rounds):
+            _, took = raw(folder, 300)
+            _, one = cycles(host.socket, 1, 100)
+            single.append(at(one, 0.5) / at(took, 0.5))
+            ours, _ = cycles(host.socket, PAIRS, 480 if quick else 960)
+            for name, theirs in others.items():
+                against[name].append(ours / theirs(PAIRS, 160 if quick else 320))
+    note = "ask, take, submit, and the sender's wait returns with the result; three durable events"
+    rows = [Row("cycle-1", "cycle, 1 pair: p50 over the p50 of raw append + fdatasync", 14.0, False, single, note=note)]
+    for name, ratios in against.items():
+        context, _, _, target = SYSTEMS[name]
+        what = f"cycles, 32 pairs: rate over the rate of {name}"
+        rows.append(Row(f"cycle-32-{name}", what, target, True, ratios, note=" ".join((context.__doc__ or "").split())))
+    return rows

@@ -1,0 +1,1 @@
+"""The host API over loopback HTTP and WebSocket. Imported only where a host listens."""
