@@ -94,7 +94,8 @@ def _http() -> str:
             "rules of the door itself has one of these:\n",
             table(("status", "code", "message"), rows),
             f"Bodies have at most {bounds.body_bytes} bytes, heads {bounds.head_bytes}. A connection ends whose",
-            f"request is not whole after {bounds.request_seconds:g} s, or whose answers lie unread {bounds.write_seconds:g} s.",
+            f"request is not whole after {bounds.request_seconds:g} s,",
+            f"or whose answers lie unread {bounds.write_seconds:g} s.",
             f"There may be {bounds.connections} connections, {bounds.streams} streams of events among them.\n",
         ]
     )
