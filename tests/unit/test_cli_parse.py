@@ -140,6 +140,7 @@ FORMS = {
     "down": {},
     "status": {},
     "doctor": {},
+    "try": {},
     "log": {},
     "log head": {},
     "log verify": {},
