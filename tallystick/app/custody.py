@@ -77,7 +77,6 @@ class Custody:
         self._reached("custody.after_start")
         await self._raise_fences()
         self._reached("custody.after_recovery")
-        await self._finish_erasing()
         self._tasks = [
             asyncio.create_task(self._check_rest(max(0, position - _FIRST_LOOK)), name="check"),
             asyncio.create_task(self._keep_board(), name="board"),
@@ -102,14 +101,6 @@ class Custody:
     async def _recover(self, command: cmd.RecoverLease) -> None:
         await self._executor.execute(command, HOST)
         self._reached("custody.mid_recovery")
-
-    async def _finish_erasing(self) -> None:
-        """What a host was asked to erase before it died is erased now."""
-        after = 0
-        while page := await self._store.tail(after, 1000, types=("TextsErased",)):
-            for recorded in page:
-                await self._maintenance.erase(recorded.stream)
-            after = page[-1].position
 
     # --- the chain ----------------------------------------------------------------------------------------------
 

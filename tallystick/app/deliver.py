@@ -25,7 +25,7 @@ from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Fact
-from tallystick.core.route import agent_mode
+from tallystick.core.route import agent_mode, is_stopped
 from tallystick.core.rows import DeliveryRow, Row
 from tallystick.core.state import Delivery, Work
 from tallystick.store.interface import Store
@@ -127,6 +127,7 @@ class Deliverer:
 
     async def _once(self) -> None:
         for agent in self._pushed_to():
+            await self._end_stopped(agent)
             if agent_mode(agent, self._heads.directory) != "running":
                 continue
             free = agent.concurrency - await self._heads.outstanding(agent.agent_id)
@@ -135,6 +136,17 @@ class Deliverer:
             now = self._clock.now()
             for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=free):
                 await self._dispatch(agent, str(row["task_id"]), str(row["delivery_id"]))
+
+    async def _end_stopped(self, agent: Agent) -> None:
+        """A person stopped it: what runs is ended, and what it had done until then is for a person to look at."""
+        for row in await self._store.query("outstanding", recipient=agent.agent_id):
+            workspace, delivery_id = str(row["workspace"]), str(row["delivery_id"])
+            if not is_stopped(agent.agent_id, str(row["session"]), workspace, self._heads.directory):
+                continue
+            if await self._transports[agent.connection].end(delivery_id):
+                task_id, detail = str(row["task_id"]), "A person stopped it while it ran."
+                await self._unknown(task_id, delivery_id, detail)
+                await self._tell(cmd.DoubtTask(task_id=task_id, detail=detail), HOST)
 
     # --- one delivery -------------------------------------------------------------------------------------------
 

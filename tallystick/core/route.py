@@ -24,6 +24,15 @@ def agent_mode(agent: Agent, directory: Directory, workspace: str = "") -> str:
     return max((agent.mode, directory.mode, place.mode if place else "running"), key=order.index)
 
 
+def is_stopped(actor_id: str, session: str, workspace: str, directory: Directory) -> bool:
+    """Whether a person stopped this agent, its session, its workspace or everything."""
+    agent = directory.agents.get(actor_id)
+    if agent is None:
+        return False
+    state = directory.sessions.get(session)
+    return agent_mode(agent, directory, workspace) == "stopped" or (state is not None and state.mode == "stopped")
+
+
 def promise_to(agent: Agent, directory: Directory, *, live: bool) -> Promise:
     """What the sender is told: never more than the connection can keep."""
     if agent.deleted or agent_mode(agent, directory) == "stopped":

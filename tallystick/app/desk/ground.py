@@ -187,6 +187,9 @@ class Ground:
         session = self.directory.sessions.get(facts.listener or facts.environment.get("TALLY_SESSION", ""))
         if session is not None and session.workspace in self.directory.workspaces:
             return self.directory.workspaces[session.workspace], ""
+        made_for = await self._of_host_made(facts, directory)
+        if made_for is not None:
+            return made_for, ""
         located = await self.s.git.locate(Path(directory)) if directory else None
         if located is not None:
             found = self._of_repository(located)
@@ -196,6 +199,13 @@ class Ground:
             if repository is not None:
                 return await self.register(repository.main_root, facts.uid), repository.main_root
         return self._by_prefix(directory), ""
+
+    async def _of_host_made(self, facts: CallerFacts, directory: str) -> Workspace | None:
+        """The workspace of the task that the host made this work tree for."""
+        if not directory.startswith(f"{self.s.home}/worktrees/"):
+            return None
+        work = await self.s.heads.work(facts.environment.get("TALLY_TASK", ""))
+        return self.directory.workspaces.get(work.task.workspace) if work else None
 
     def workspace_named(self, named: str, directory: str) -> Workspace:
         """By name, id, or path."""

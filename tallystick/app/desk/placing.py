@@ -53,6 +53,14 @@ class Placing(Ground):
         await self.s.executor.execute(command, actor, workspace=guest.workspace)
         return await self.s.views.agent(self.directory.agents[command.agent_id], guest.workspace)
 
+    async def join_person(self, guest: Guest, name: str) -> forms.Done:
+        """Make a further person known to this host; only a person may."""
+        actor = self.person(guest, "make a person known")
+        person_id = self.s.new_id(Prefix.PERSON)
+        alias = check_alias(name.removeprefix("@"))
+        await self.s.executor.execute(cmd.JoinPerson(person_id=person_id, alias=alias), actor)
+        return forms.Done(detail=f"@{alias} is a person of this host.", id=person_id)
+
     def _known_agent(self, alias: str) -> Agent | None:
         name = self.directory.names.get(skeleton(alias))
         agent = self.directory.agents.get(name.party) if name and name.alias == alias else None
@@ -173,13 +181,22 @@ class Placing(Ground):
         if target.startswith("@") and target != "@last":
             agent = self.member(guest, target)
             return cmd.SetAgentMode(agent_id=agent.agent_id, mode=mode), target
-        if target.startswith("ses_"):
+        running = await self._run_of(target) if target.startswith("ses_") else ""
+        if target.startswith("ses_") and not running:
             session = self._session(target)
             return cmd.SetSessionMode(session_id=session, mode=mode), f"Session {short(session)}"
-        task_id = await self.task_id(guest, target)
+        task_id = running or await self.task_id(guest, target)
         if mode == "stopped":
             return cmd.CancelTask(task_id=task_id), f"Task {short(task_id)}"
         return cmd.SetTaskMode(task_id=task_id, mode=mode), f"Task {short(task_id)}"
+
+    async def _run_of(self, typed: str) -> str:
+        """The task that a command agent runs for under this session id; empty for other sessions."""
+        wanted = typed.removeprefix("ses_").upper()
+        rows = await self.s.views.rows("sessioned")
+        known = self.directory.sessions
+        found = [r for r in rows if str(r["session"]).endswith(wanted) and r["session"] not in known]
+        return str(found[0]["task_id"]) if len(found) == 1 else ""
 
     def _session(self, typed: str) -> str:
         wanted = typed.removeprefix("ses_").upper()

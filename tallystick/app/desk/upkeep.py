@@ -169,9 +169,10 @@ class Upkeep(Ground):
         """Erase the words of one task; the chain stays valid and the tombstone visible."""
         self.person(guest, "erase words from the log")
         task_id = await self.task_id(guest, task)
-        await self.do(guest, cmd.EraseTexts(task_id=task_id))
+        # The words go first: whoever is interrupted here asks again, and nothing is said to be erased that is not.
         count = await self.s.maintenance.erase(task_id)
         self.s.heads.forget(task_id)
+        await self.do(guest, cmd.EraseTexts(task_id=task_id))
         return forms.Done(
             detail=f"Texts of the task that were erased here: {count}. Backups and exports made before keep theirs.",
             id=task_id,

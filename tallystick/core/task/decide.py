@@ -8,7 +8,7 @@ from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, conflict, denied, invalid, not_found
 from tallystick.core.events import TaskEvent
 from tallystick.core.identity import ActorKind, short
-from tallystick.core.route import agent_mode
+from tallystick.core.route import agent_mode, is_stopped
 from tallystick.core.state import Context, Task, Unchanged, Work
 from tallystick.core.task import moves
 from tallystick.core.task.ground import check_may_start
@@ -70,12 +70,18 @@ def check(task: Task, command: cmd.TaskCommand, ctx: Context, row: Transition) -
         )
     if isinstance(command, cmd.HolderCommand) and row.fenced:
         check_fence(task, command, ctx)
-    if (
-        task.cancel_requested_at
-        and Role.HOLDER in row.by
-        and not row.after_cancel
-        and ctx.actor.kind is not ActorKind.HOST
-    ):
+    if Role.HOLDER in row.by and not row.after_cancel and ctx.actor.kind is not ActorKind.HOST:
+        _check_may_write(task, ctx)
+
+
+def _check_may_write(task: Task, ctx: Context) -> None:
+    """After a stop or a cancel nothing is taken from a holder but that it gives the task back."""
+    if is_stopped(ctx.actor.id, ctx.actor.session, task.workspace, ctx.directory):
+        raise conflict(
+            f"A person has stopped {ctx.directory.alias_of(ctx.actor.id)}; nothing is taken from it.",
+            f"Wait for `tally resume`, or give the task back: tally release {short(task.task_id)}",
+        )
+    if task.cancel_requested_at:
         raise conflict(
             f"Cancel was asked of task {short(task.task_id)}; nothing more is taken from its holder.",
             f"Stop the work and give it back: tally release {short(task.task_id)}",

@@ -12,7 +12,7 @@ from tallystick.core.identity import ActorKind, Prefix, id_milliseconds, is_id, 
 from tallystick.core.model import Expects, Promise
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
-from tallystick.core.route import promise_to
+from tallystick.core.route import is_stopped, promise_to
 from tallystick.core.state import Context, Task, Unchanged
 from tallystick.core.task.turn import can_take_turn
 
@@ -24,6 +24,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     _check_asker(c.workspace, ctx)
     _check_words(c, ctx)
     _check_modes(c.workspace, ctx)
+    _check_not_stopped(c.workspace, ctx)
     parent = _check_parent(c, ctx)
     requester = c.requester if c.requester and ctx.actor.kind is ActorKind.HOST else ctx.actor.id
     agent = check_assignee(c.assignee, c.workspace, ctx)
@@ -146,6 +147,11 @@ def _check_modes(workspace: str, ctx: Context) -> None:
                 f"{what} is {mode} by a person and takes no new work.",
                 "A person lets it go on with `tally resume`.",
             )
+
+
+def _check_not_stopped(workspace: str, ctx: Context) -> None:
+    if is_stopped(ctx.actor.id, ctx.actor.session, workspace, ctx.directory):
+        raise denied("A person has stopped this agent; it can ask for nothing.", "Wait for `tally resume`.")
 
 
 def _check_parent(c: cmd.SubmitTask, ctx: Context) -> Task | None:

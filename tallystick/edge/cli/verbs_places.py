@@ -20,6 +20,10 @@ _NAME = Argument("NAME", "The agent's name, with or without @.", completes="agen
 async def join(run: Run) -> int:
     """`tally join`: only what is given changes where the name is known already."""
     p = run.parsed
+    if p.has("person"):
+        done = await run.desk.join_person(await run.guest(), p.text("name"))
+        await run.give(done, render_places.done)
+        return 0
     form = forms.Join(
         name=p.text("name").removeprefix("@"),
         run=_command(p.many("run-argv"), p.maybe("run")),
@@ -155,6 +159,7 @@ VERBS: tuple[Verb, ...] = (
         arguments=(_NAME,),
         options=(
             Option("run", "It is this command; the host runs it for each task (a person only).", "CMD", argv=True),
+            Option("person", "It is a person, not an agent (a person only)."),
             Option("client", "It is a session that you open in this client.", "CLIENT"),
             Option("drive", "The host starts sessions of this client.", "CLIENT"),
             Option("wake", "A command that wakes it.", "CMD"),

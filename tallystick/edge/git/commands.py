@@ -85,7 +85,7 @@ class GitCommands:
         check_revision(revision)
         mirror, source = self._mirror(repository), await self._source(root)
         if revision == "HEAD" and (head := head_commit(source.place)) in mirror.brought:
-            return head  # nothing was committed since: every ask would start git four times to learn that
+            return head  # nothing was committed since: every ask would start git several times to learn that
         commit = await source.resolve(revision)
         await mirror.fetch(source.place, commit, await source.object_format())
         return commit

@@ -68,8 +68,6 @@ class LogReader:
         """The rows of one stream, by version."""
         number = self.names.find(stream)
         rows = list(self._execute(SQL["stream_events"], (number, after_version)))
-        if rows and rows[0][VERSION] == after_version + 1 and kind_of(stream) == TASK_KIND:
-            return rows  # a task has one trace, and all there is of a trace is archived together: nothing is missing
         for (pack,) in self._execute(SQL["stream_packs"], (number, after_version)).fetchall():
             packed = self.packs.rows(pack).values()
             rows += [self._whole(row) for row in packed if row[STREAM] == number and row[VERSION] > after_version]
