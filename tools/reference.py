@@ -282,7 +282,8 @@ def settings() -> str:
     rows = [
         ("`person_verbs`", codes(get_args(config.PersonVerbs)), code(default.person_verbs), _PERSON_VERBS),
         ("`listen`", "`ADDRESS:PORT` or empty", "empty", "Where HTTP is served; empty: nowhere."),
-        ("`tls_cert`, `tls_key`", "path", "empty", "PEM files; with them HTTP is TLS. Paths are taken from the home."),
+        ("`tls_cert`", "path", "empty", "PEM file of the certificate; with `tls_key` HTTP is TLS."),
+        ("`tls_key`", "path", "empty", "PEM file of its key. Both paths are taken from the home."),
         ("`[limits]`", "table", "below", "Limits and times."),
     ]
     return "\n".join(

@@ -15,7 +15,7 @@ from tools import console
 ROOT = console.ROOT
 READMES = (ROOT / "README.md", ROOT / "README.zh-CN.md")
 _PART = re.compile(r"(<!-- what `tally try` prints -->\n```text\n).*?(```\n)", re.DOTALL)
-_QUIET = ("$ tally join", "$ tally --as checker take", "$ tally show tsk", "$ git ")
+_QUIET = ("$ tally join", "$ tally --as checker take")
 """Commands whose output is left out."""
 
 
@@ -44,7 +44,7 @@ def cut(lines: list[str]) -> list[str]:
     quiet, quoted = False, 0
     for line in lines:
         if line.startswith(("$ ", "# ")) or line[:1].isdigit():
-            quiet = line.startswith(_QUIET) and "--follow" not in line
+            quiet = line.startswith(_QUIET)
         quoted = quoted + 1 if line.lstrip().startswith("│") else 0
         silent = quiet and line.startswith("  ") and "✓" not in line
         left_out = silent or (quoted > 3 and "Error" not in line)

@@ -141,6 +141,7 @@ FORMS = {
     "status": {},
     "try": {},
     "doctor": {},
+    "try": {},
     "log": {},
     "log head": {},
     "log verify": {},
