@@ -139,7 +139,6 @@ FORMS = {
     "up --replace": {"replace": True},
     "down": {},
     "status": {},
-    "try": {},
     "doctor": {},
     "try": {},
     "log": {},
