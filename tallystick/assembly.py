@@ -105,6 +105,7 @@ def assemble(
             engine=store.engine(),
         )
     )
+    executor.stumbled = diagnostics.failure
     _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock))
     ops = _ops(desk, life, stop)
     doors = [

@@ -82,7 +82,7 @@ MOVES: dict[str, tuple[str, str, str]] = {
     "FreezeTask": ("host", LIVE, "input_required/frozen"),
     "CorrectTask": ("person", f"{LIVE} {ENDED}", f"{LIVE} {ENDED}"),
     "SettleTrace": ("requester person host", ENDED, "="),
-    "EraseTexts": ("person", f"{LIVE} {ENDED}", "="),
+    "EraseTexts": ("person host", f"{LIVE} {ENDED}", "="),
     "MoveTurn": ("host", LIVE, "="),
     "SetTaskMode": ("person requester", LIVE, "="),
     "RecordDelivery": ("assignee holder host", f"{LIVE} {ENDED}", "="),

@@ -137,7 +137,20 @@ class Custody:
                 self._diagnostics.failure("archive", error)
                 rows = []
             if len(rows) < 1000:
+                await self._erase_outworn()
                 await asyncio.sleep(_ARCHIVE_SECONDS)
+
+    async def _erase_outworn(self) -> None:
+        """Words of traces that were settled long ago are not kept for ever; what happened stays in the log."""
+        before = self._clock.now() - self._limits.body_retention_seconds
+        try:
+            for row in await self._store.query("outworn", before=before, limit=100):
+                task_id = str(row["task_id"])
+                await self._maintenance.erase(task_id)
+                self._heads.forget(task_id)
+                await self._executor.execute(cmd.EraseTexts(task_id=task_id), HOST)
+        except Exception as error:  # noqa: BLE001 - tried again at the next round
+            self._diagnostics.failure("retention", error)
 
     # --- board.json ---------------------------------------------------------------------------------------------
 
@@ -200,7 +213,11 @@ class Hints:
         if agent is None or agent.connection not in ("client", "wake") or party in self._raised:
             return
         self._raised.add(party)
-        _replace(Path(self._path_of(str(self._home), agent.alias)), b"1\n", lasting=False)
+        path = Path(self._path_of(str(self._home), agent.alias))
+        try:
+            _replace(path, b"1\n", lasting=False)
+        except OSError:
+            path.unlink(missing_ok=True)  # no hint means: look
 
     def committed(self, rows: tuple[Row, ...]) -> None:
         """Count again for those whose inbox changed."""

@@ -88,6 +88,7 @@ class Executor:
         self._stopping = False
         self.refused: Callable[[_Waiting, Refused], None] = lambda _w, _r: None
         self.follow: Callable[[Recorded, tuple[Row, ...]], None] = lambda _r, _rows: None
+        self.stumbled: Callable[[str, Exception], object] = lambda _where, _error: None
 
     async def start(self) -> None:
         """Begin to take commands."""
@@ -242,8 +243,12 @@ class Executor:
         heads.committed_directory = self._fold_committed(recorded)
         self._feed.committed(recorded[-1].position, {r.stream for r in recorded})
         for decided, record in zip(batch, recorded, strict=True):
-            self.follow(record, decided.entry.rows)
             _answer(decided.waiting.future, Outcome(record, decided.work))
+        for decided, record in zip(batch, recorded, strict=True):
+            try:
+                self.follow(record, decided.entry.rows)
+            except Exception as error:  # noqa: BLE001 - it is committed: whoever follows looks again by itself
+                self.stumbled("follow", error)
 
     def _fold_committed(self, recorded: list[Recorded]) -> Directory:
         """The directory as of the commit; the same object as the newest one when nothing else is pending."""

@@ -28,7 +28,7 @@ async def replayed(store: Store, limits: Limits) -> AsyncIterator[tuple[Row, ...
     while page := await store.tail(after, _PAGE):
         for recorded in page:
             if isinstance(recorded.event, ev.TaskEvent):
-                before = works.get(recorded.stream)
+                before = works.get(recorded.stream) or await _before(store, recorded)
                 work = works[recorded.stream] = evolve(before, recorded)
                 yield project(before, recorded, work, limits)
                 if work.task.settled:
@@ -37,6 +37,15 @@ async def replayed(store: Store, limits: Limits) -> AsyncIterator[tuple[Row, ...
                 old, directory = directory, fold_place(directory, recorded)
                 yield project_place(old, recorded, directory)
         after = page[-1].position
+
+
+async def _before(store: Store, recorded: ev.Recorded) -> Work | None:
+    """The work of a task that was settled, and so let go of, before something more happened to it."""
+    work: Work | None = None
+    if recorded.version > 1:
+        for earlier in await store.load(recorded.stream):
+            work = evolve(work, earlier) if earlier.version < recorded.version else work
+    return work
 
 
 async def replay(store: Store, maintenance: Maintenance, limits: Limits) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ def task_row(work: Work, limits: Limits) -> TaskRow:
         created_at=task.created_at,
         updated_at=task.updated_at,
         closed_at=task.closed_at or None,
-        settled=int(task.settled),
+        settled=int(task.settled) + int(task.settled and task.erased),
     )
 
 

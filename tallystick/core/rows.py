@@ -54,7 +54,7 @@ class TaskRow(Row, frozen=True, kw_only=True):
     updated_at: float
     closed_at: float | None
     settled: int
-    """1 once its trace was settled: then it may be archived."""
+    """1 once its trace was settled: then it may be archived. 2 once its words were erased, too."""
 
 
 class DeliveryRow(Row, frozen=True, kw_only=True):

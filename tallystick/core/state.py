@@ -166,6 +166,8 @@ class Task(Value, frozen=True):
     resume_reason: Reason = Reason.NONE
     mode: str = ""
     settled: bool = False
+    erased: bool = False
+    """Its words were erased."""
     closed_at: float = 0.0
     doubt: str = ""
 

@@ -17,6 +17,9 @@ from tallystick.core.directory import Workspace
 from tallystick.core.errors import Refused, invalid, not_found
 from tallystick.core.identity import ActorKind, short
 
+_SHOWN_KEPT = 10_000
+"""What readers were last shown is kept in memory; who was shown more since looks again."""
+
 
 class Reading(Ground):
     """inbox, show, follow, board, trace, activity, failed, why, agents, whoami, workspaces."""
@@ -61,6 +64,8 @@ class Reading(Ground):
     async def saw(self, guest: Guest, shown: forms.Shown) -> None:
         """The reader acknowledged a `show` after its flush."""
         self._shown_revision[guest.actor.id, shown.task_id] = shown.revision
+        if len(self._shown_revision) > _SHOWN_KEPT:
+            del self._shown_revision[next(iter(self._shown_revision))]
         if await self.s.views.is_new(guest.actor.id, shown.task_id):
             await self._saw(guest, ((shown.task_id, shown.version),))
 

@@ -259,7 +259,7 @@ def _corrected(t: Task, _r: ev.Recorded, e: ev.TaskCorrected) -> dict[str, Any]:
 
 
 def _erased(_t: Task, _r: ev.Recorded, _e: ev.TextsErased) -> dict[str, Any]:
-    return {"title": ev.ERASED.title}
+    return {"title": ev.ERASED.title, "erased": True}
 
 
 def _settled(_t: Task, _r: ev.Recorded, _e: ev.TraceSettled) -> dict[str, Any]:

@@ -304,7 +304,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     ),
     Transition("correct", cmd.CorrectTask, (Role.PERSON,), OPEN | FINAL, OPEN | FINAL, "person"),
     Transition("settle", cmd.SettleTrace, (Role.REQUESTER, Role.PERSON, Role.HOST), FINAL, SAME, "person or requester"),
-    Transition("erase", cmd.EraseTexts, (Role.PERSON,), OPEN | FINAL, SAME, "person"),
+    Transition("erase", cmd.EraseTexts, (Role.PERSON, Role.HOST), OPEN | FINAL, SAME, "person; host, by age"),
     Transition("move turn", cmd.MoveTurn, (Role.HOST,), OPEN, SAME, "host"),
     Transition("pause or resume", cmd.SetTaskMode, (Role.PERSON, Role.REQUESTER), OPEN, SAME, "person"),
     Transition("record", cmd.RecordDelivery, (Role.ASSIGNEE, Role.HOLDER, Role.HOST), OPEN | FINAL, SAME, "connection"),

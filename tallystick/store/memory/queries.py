@@ -257,6 +257,14 @@ def sessioned(tables: Tables) -> list[Line]:
 
 
 @_named
+def outworn(tables: Tables, *, before: float, limit: int) -> list[Line]:
+    """Tasks that are settled, closed before that time, and still have their words."""
+    old = [row for row in _rows(tables, "tasks", settled=1) if row["closed_at"] is not None]
+    old = [row for row in old if row["closed_at"] < before]
+    return sorted(old, key=lambda row: (row["closed_at"], row["task_id"]))[:limit]
+
+
+@_named
 def settleable(tables: Tables, *, before: float, limit: int) -> list[Line]:
     """Traces without an open task whose last unsettled one closed before that time."""
     last: dict[str, Line] = {}

@@ -112,6 +112,7 @@ CREATE INDEX tasks_parent ON tasks (parent) WHERE parent > '';
 CREATE INDEX tasks_failed ON tasks (task_id)
   WHERE state = 'failed' OR (state = 'input_required' AND reason = 'unverified');
 CREATE INDEX tasks_unsettled ON tasks (trace, closed_at) WHERE open = 0 AND settled = 0;
+CREATE INDEX tasks_settled ON tasks (closed_at) WHERE settled = 1;
 CREATE INDEX tasks_closed ON tasks (closed_at) WHERE open = 0 AND settled = 0;
 CREATE INDEX tasks_open ON tasks (open) WHERE open = 1;
 CREATE INDEX tasks_open_turn ON tasks (turn) WHERE open = 1;

@@ -127,6 +127,9 @@ SELECT * FROM tasks WHERE reviewer = :party AND reviewer > '' AND open = 1 ORDER
 -- name: sessioned
 SELECT * FROM tasks INDEXED BY tasks_open_session WHERE open = 1 AND session > '' ORDER BY session, task_id;
 
+-- name: outworn
+SELECT * FROM tasks WHERE settled = 1 AND closed_at < :before ORDER BY closed_at, task_id LIMIT :limit;
+
 -- name: settleable
 SELECT trace FROM tasks AS last
 WHERE open = 0 AND settled = 0 AND closed_at < :before
