@@ -107,7 +107,7 @@ class Duties:
                     self._wake.set()
 
     def _is_too_late_for(self, due_at: float) -> bool:
-        """Whether the next look comes too late, or should have been already: the machine slept, the clock was put on."""
+        """Whether the next look comes too late, or is overdue: the machine slept, the clock was put on."""
         return due_at < self._looks_at or self._looks_at < self._clock.now()
 
     async def _run(self) -> None:
