@@ -93,8 +93,9 @@ def _http() -> str:
             "Other refusals have the status that [errors](errors.md) gives for their code. A request that breaks the",
             "rules of the door itself has one of these:\n",
             table(("status", "code", "message"), rows),
-            f"Bodies have at most {bounds.body_bytes} bytes, heads {bounds.head_bytes}. A request must be whole",
-            f"after {bounds.request_seconds:g} s, and an answer read after {bounds.write_seconds:g} s; else the connection ends.",
+            f"Bodies have at most {bounds.body_bytes} bytes, heads {bounds.head_bytes}. A connection ends where a",
+            f"request is not whole after {bounds.request_seconds:g} s or an answer not read after",
+            f"{bounds.write_seconds:g} s.",
             f"There may be {bounds.connections} connections, {bounds.streams} streams of events among them.\n",
         ]
     )
