@@ -42,9 +42,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_index_leads_to_every_page() -> None:
     index = ROOT / "docs" / "index.md"
     linked = {(index.parent / to).resolve() for to in re.findall(r"\]\(([^)\s#]+)\)", index.read_text("utf-8"))}
-    # The page about speed comes from `make bench`.
     missing = {page for page in PAGES if page.parent != ROOT and page != index} - linked
-    assert {named(page) for page in missing} <= {"docs/performance.md"}
+    assert {named(page) for page in missing} == set()
 
 
 WITHOUT_SANDBOX = shutil.which("bwrap") is None
