@@ -115,6 +115,8 @@ class Asking(Evidence):
     def _done_when(self, guest: Guest, form: forms.Ask) -> CheckSpec | None:
         if form.done_when_argv:
             argv = form.done_when_argv
+            if any("\0" in word for word in argv):
+                raise invalid("A command cannot contain a NUL character.", "Give it as it is typed in a shell.")
             return CheckSpec(
                 name=" ".join(argv)[:80],
                 argv=argv,
