@@ -130,7 +130,7 @@ def _join(
 
     def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
         presence.committed(recorded, rows)
-        for part in (deliverer, duties, custody, hints):
+        for part in (deliverer, verifier, duties, custody, hints):
             part.committed(rows)
         if not isinstance(recorded.event, ev.TaskEvent):
             deliverer.look()

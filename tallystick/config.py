@@ -16,6 +16,10 @@ PersonVerbs = Literal["terminal", "page", "uid"]
 """What shows that a person acts: a terminal, the page, or the user id alone (scripts and tests of a person)."""
 
 
+LARGEST = 1e10
+"""No limit is larger (300 years; 10 GB), nor infinite, nor no number: times are reckoned from them."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that can be set."""
 
@@ -89,6 +93,9 @@ def _refuse_unknown(given: dict[str, Any], kind: type[msgspec.Struct], prefix: s
 
 def _limits(given: dict[str, Any], file: Path) -> Limits:
     for key, value in given.items():
+        for number in value if isinstance(value, list) else (value,):
+            if isinstance(number, int | float) and not number < LARGEST:
+                raise _wrong(file, f"limits.{key}", "is too large")
         try:
             msgspec.convert({key: value}, Limits)
         except msgspec.ValidationError as error:

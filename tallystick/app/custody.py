@@ -71,8 +71,8 @@ class Custody:
         position, _ = await self._maintenance.head()
         if await self._check(max(0, position - _FIRST_LOOK), None):
             return
-        boot = self._clock.clock.boot_id()
-        started = cmd.StartHost(host_version=self._version, boot_id=boot, recovered=position > 0)
+        boot, known = self._clock.clock.boot_id(), await self._store.tail(0, 1, stream_prefix="host")
+        started = cmd.StartHost(host_version=self._version, boot_id=boot, recovered=bool(known))
         await self._executor.execute(started, HOST)
         self._reached("custody.after_start")
         await self._raise_fences()

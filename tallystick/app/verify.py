@@ -30,6 +30,7 @@ from tallystick.core.model import (
     GitReference,
     Reference,
 )
+from tallystick.core.rows import Row, TaskRow
 from tallystick.core.state import Task, Work
 
 _AT_ONCE = 2
@@ -62,6 +63,7 @@ class Verifier:
         self._reached = reached
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._endings: set[asyncio.Task[bool]] = set()
 
     async def start(self) -> None:
         """Nothing of its own: what is to be checked is due in the rows."""
@@ -84,6 +86,15 @@ class Verifier:
         task = asyncio.create_task(self._check(work.task, job_id))
         self._running[job_id] = task
         task.add_done_callback(lambda _: self._running.pop(job_id, None))
+
+    def committed(self, rows: tuple[Row, ...]) -> None:
+        """Rows were committed: a check whose task went on without it (a person corrected it) is ended."""
+        for row in rows:
+            if isinstance(row, TaskRow) and row.reason not in ("checking", "permission"):
+                for job_id in [job for job in self._running if job.startswith(f"check-{row.task_id}-")]:
+                    ending = asyncio.get_running_loop().create_task(self._runner.end(job_id))
+                    self._endings.add(ending)
+                    ending.add_done_callback(self._endings.discard)
 
     async def end_check(self, work: Work) -> bool:
         """End a running check. True when nothing of it is left."""

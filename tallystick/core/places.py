@@ -17,6 +17,8 @@ from tallystick.core.state import Context, Unchanged
 
 CONNECTIONS = ("mailbox", "command", "client", "drive", "wake")
 INBOUND = ("accept", "hold", "refuse")
+LONGEST_RUN_SECONDS = 30 * 86400
+"""The longest time limit of a command or check; leases are reckoned from it."""
 
 
 def stream_of(command: cmd.PlaceCommands) -> str:
@@ -125,7 +127,15 @@ def _add_check(c: cmd.AddCheck, ctx: Context) -> ev.CheckAdded | Unchanged:
     place = _workspace(c.workspace_id, ctx.directory)
     if not c.check.argv:
         raise invalid("The check has no command.", "Give it after `--`: tally check add NAME -- pytest -q")
+    if not 0 < c.check.seconds <= LONGEST_RUN_SECONDS:
+        raise invalid("The time limit must be between 1 second and 30 days.", "Give fewer seconds.")
+    _check_argv((*c.check.argv, *c.check.setup))
     return Unchanged(c.workspace_id) if place.check(c.check.name) == c.check else ev.CheckAdded(check=c.check)
+
+
+def _check_argv(argv: tuple[str, ...]) -> None:
+    if any("\0" in word for word in argv):
+        raise invalid("A command cannot contain a NUL character.", "Give the command as it is typed in a shell.")
 
 
 def _remove_check(c: cmd.RemoveCheck, ctx: Context) -> ev.CheckRemoved:
@@ -164,6 +174,9 @@ def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
         _person_only(ctx, "join an agent with a command")
     if c.concurrency is not None and not 1 <= c.concurrency <= 64:
         raise invalid("The concurrency must be between 1 and 64.", "Give a number in that range.")
+    if c.seconds is not None and not 0 <= c.seconds <= LONGEST_RUN_SECONDS:
+        raise invalid("The time limit must be between 0 (the default) and 30 days.", "Give fewer seconds.")
+    _check_argv(c.argv or ())
     if c.connection == "client":
         _one_client(c, ctx)
     by_person = ctx.actor.kind is not ActorKind.AGENT

@@ -19,6 +19,8 @@ from tallystick.core.mention import Known, resolve
 from tallystick.core.model import Brief, CheckKind, CheckSpec, Expects
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)\Z")
+_MENTIONS_IN = 64 * 1024
+"""How many characters are searched for names: a longer text is a document, not an address."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
@@ -115,6 +117,8 @@ class Asking(Evidence):
     def _done_when(self, guest: Guest, form: forms.Ask) -> CheckSpec | None:
         if form.done_when_argv:
             argv = form.done_when_argv
+            if any("\0" in word for word in argv):
+                raise invalid("A command cannot contain a NUL character.", "Give it as it is typed in a shell.")
             return CheckSpec(
                 name=" ".join(argv)[:80],
                 argv=argv,
@@ -155,7 +159,7 @@ class Asking(Evidence):
 
     def _unresolved(self, guest: Guest, form: forms.Ask) -> tuple[str, ...]:
         """Names in the text that lead to nobody: told to the sender, never a new mailbox."""
-        text = f"{form.title}\n\n{form.body}"
+        text = f"{form.title}\n\n{form.body}"[:_MENTIONS_IN]
         if "@" not in text:
             return ()
         members = self.directory.members(guest.workspace)

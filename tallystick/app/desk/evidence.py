@@ -15,7 +15,7 @@ from tallystick.core.errors import Refused, invalid
 from tallystick.core.model import BlobReference, ExternalReference, GitReference, Reference
 from tallystick.core.state import Task
 
-_LINES = re.compile(r"(.+):(\d+)(?:-(\d+))?\Z")
+_LINES = re.compile(r"(.+):(\d{1,18})(?:-(\d{1,18}))?\Z")
 _BLOB = re.compile(r"blob:([0-9a-f]{64})\Z")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+\Z")
 _FILE_BYTES = 64 * 1024 * 1024
@@ -36,6 +36,8 @@ class Evidence(Ground):
 
     async def reference(self, guest: Guest, typed: str) -> Reference:
         """`PATH`, `PATH:10-20`, a revision, `REV:PATH`, `blob:sha256`, or a URL."""
+        if "\0" in typed:
+            raise invalid(f"{typed!r} contains a NUL character.", "Name a path, a revision, a blob or a URL.")
         blob = _BLOB.match(typed)
         if blob:
             return await self._blob(blob.group(1))
@@ -52,7 +54,11 @@ class Evidence(Ground):
 
     async def _file(self, guest: Guest, typed: str) -> BlobReference:
         """A file outside any repository: its bytes are kept, so that what was meant can be read later."""
-        path = Path(guest.directory or "/", typed)
+        if not guest.directory:
+            raise invalid("Files can only be named from a working directory.", "Say which one, in `cwd`.")
+        path = Path(os.path.normpath(Path(guest.directory, typed)))  # noqa: ASYNC240 - it only looks at the words
+        if not path.is_relative_to(guest.directory):
+            raise invalid(f"{typed!r} is outside of the working directory.", "Go there, or copy it here first.")
         data = await asyncio.to_thread(_read_once, path)
         if data is None:
             raise invalid(f"{typed!r} is not a file that can be referred to.", "Name a regular file, not a link.")
@@ -172,7 +178,11 @@ def _inside(directory: Path, root: Path, typed: str) -> str | None:
 
 
 def _read_once(path: Path) -> bytes | None:
-    """The bytes of a regular file, read once, following no link at its end and blocking on nothing."""
+    """The bytes of a regular file, read once, following no link and blocking on nothing.
+
+    What the kernel makes up (below /proc or /sys) says it is empty, or of another size than it has: it is no file."""
+    if os.path.realpath(path) != str(path):
+        return None
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -180,4 +190,7 @@ def _read_once(path: Path) -> bytes | None:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         regular = (status.st_mode & 0o170000) == 0o100000
-        return file.read(_FILE_BYTES) if regular and status.st_size <= _FILE_BYTES else None
+        if not regular or status.st_size > _FILE_BYTES:
+            return None
+        data = file.read(_FILE_BYTES + 1)
+        return data if len(data) == status.st_size else None

@@ -212,7 +212,8 @@ class Ground:
         places = self.directory.workspaces
         if named in places:
             return places[named]
-        path = str(Path(directory or "/", named)) if "/" in named or named.startswith(".") else ""
+        is_path = ("/" in named or named.startswith(".")) and "\0" not in named
+        path = str(Path(directory or "/", named)) if is_path else ""
         found = [w for w in places.values() if w.name == named or (path and w.root == _real(path))]
         if len(found) > 1:
             roots = ", ".join(w.root for w in found)
@@ -314,7 +315,7 @@ class Ground:
             for s in self.directory.sessions.values()
             if s.agent == party and (s.session_id[4:].startswith(wanted) or s.session_id.endswith(wanted))
         ]
-        if len(found) != 1:
+        if len(wanted) < 4 or len(found) != 1:
             raise not_found(f"@{parsed.name} has no such session.", "List its sessions with `tally agents`.")
         if self.directory.sessions[found[0]].ended:
             raise Refused(

@@ -95,6 +95,8 @@ class Placing(Ground):
     async def register_workspace(self, guest: Guest, path: str) -> forms.WorkspaceShown:
         """Make a directory a workspace."""
         self.writer(guest)
+        if "\0" in path:
+            raise invalid(f"{path!r} contains a NUL character.", "Name an existing directory.")
         root = await asyncio.to_thread(lambda: Path(guest.directory or "/", path).resolve())
         if not await asyncio.to_thread(root.is_dir):
             raise not_found(f"{path!r} is not a directory.", "Name an existing directory.")
@@ -138,7 +140,7 @@ class Placing(Ground):
             argv=form.argv,
             kind=CheckKind(form.kind) if form.kind else guessed,
             check_id=self.s.new_id(Prefix.CHECK),
-            setup=tuple(shlex.split(form.setup)) if form.setup else (),
+            setup=_split("--setup", form.setup),
             protect=form.protect,
             binds=tuple(str(Path(guest.directory or "/", bind).resolve()) for bind in form.bind),  # noqa: ASYNC240
             search_path=guest.facts.environment.get("PATH", ""),
@@ -201,7 +203,7 @@ class Placing(Ground):
     def _session(self, typed: str) -> str:
         wanted = typed.removeprefix("ses_").upper()
         found = [s for s in self.directory.sessions if s[4:].startswith(wanted) or s.endswith(wanted)]
-        if len(found) != 1:
+        if len(wanted) < 4 or len(found) != 1:
             raise not_found(f"There is no one session {typed}.", "List them with `tally agents`.")
         return found[0]
 
@@ -236,13 +238,21 @@ class Placing(Ground):
         )
 
 
+def _split(option: str, line: str) -> tuple[str, ...]:
+    """A command line as words, as a shell would split it."""
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as error:
+        raise invalid(f"The command of {option} cannot be split into words: {error}.", "Close its quotes.") from None
+
+
 def _connection(form: forms.Join) -> tuple[str | None, tuple[str, ...] | None]:
     """Which connection the form asks for, and its command line."""
     given = [
         (form.run is not None, "command", form.run),
         (form.client is not None, "client", None),
         (form.drive is not None, "drive", None),
-        (form.wake is not None, "wake", tuple(shlex.split(form.wake or ""))),
+        (form.wake is not None, "wake", _split("--wake", form.wake or "")),
     ]
     chosen = [(name, argv) for is_given, name, argv in given if is_given]
     if len(chosen) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -116,7 +117,7 @@ class Reading(Ground):
     async def why(self, guest: Guest, place: str) -> forms.Source:
         """From `PATH:LINE` to the commit, the task, the agent, and how to ask it."""
         path, mark, number = place.rpartition(":")
-        if not mark or not number.isascii() or not number.isdigit() or int(number) < 1:
+        if not mark or not re.fullmatch(r"0*[1-9][0-9]{0,17}", number):
             raise invalid(f"{place!r} is not PATH:LINE.", "Name a file and a line, like src/app.py:42.")
         root, inside = await self._tracked(guest, path)
         line = await self.s.git.trace_line(root, inside, int(number))

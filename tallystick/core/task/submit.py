@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from tallystick.core import commands as cmd
@@ -15,6 +17,9 @@ from tallystick.core.model import TaskState as S
 from tallystick.core.route import is_stopped, promise_to
 from tallystick.core.state import Context, Task, Unchanged
 from tallystick.core.task.turn import can_take_turn
+
+LATEST: Final = 253_402_300_000.0
+"""Times from here on (also "infinite") cannot be written as a date, and would make what holds them unreadable."""
 
 
 def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
@@ -115,6 +120,8 @@ def _check_words(c: cmd.SubmitTask, ctx: Context) -> None:
             "The message id is older (or newer) than keys are kept, so a repeat could not be recognised.",
             "Send it with a new id if it is meant as a new request.",
         )
+    if not c.deadline_at < LATEST:
+        raise invalid("The deadline lies beyond the year 9999.", "Give a nearer one, or none.")
     if c.deadline_at and c.deadline_at <= ctx.now:
         raise Refused(ErrorCode.EXPIRED, "The deadline has already passed.", "Give a later one with --deadline.")
     if c.expects is Expects.CHANGE and not c.repository:

@@ -42,7 +42,7 @@ class Claimed(Named, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Since(forms.Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`activity`."""
 
-    after: Annotated[int, Meta(ge=0)] = 0
+    after: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     """A position: what came since."""
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 

@@ -103,6 +103,8 @@ def _check_words(argv: list[str]) -> None:
     for word in argv:
         if any("\ud800" <= character <= "\udfff" for character in word):
             raise Usage("An argument is not valid UTF-8.", "Names, texts and paths are UTF-8; rename the file.")
+        if "\0" in word:
+            raise Usage("An argument contains a NUL character.", "Leave it out.")
 
 
 def _take_common(argv: list[str]) -> tuple[list[str], dict[str, Any]]:
