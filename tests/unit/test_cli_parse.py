@@ -141,7 +141,6 @@ FORMS = {
     "status": {},
     "try": {},
     "doctor": {},
-    "try": {},
     "log": {},
     "log head": {},
     "log verify": {},
