@@ -140,7 +140,6 @@ FORMS = {
     "down": {},
     "status": {},
     "doctor": {},
-    "try": {},
     "log": {},
     "log head": {},
     "log verify": {},
