@@ -103,8 +103,12 @@ class Duties:
                 self._not_before.pop(row.task_id, None)
                 if row.parent:
                     self._not_before.pop(row.parent, None)
-                if row.parent or (row.due_at is not None and row.due_at < self._looks_at):
+                if row.parent or (row.due_at is not None and self._is_early(row.due_at)):
                     self._wake.set()
+
+    def _is_early(self, due_at: float) -> bool:
+        """Whether the next look would be too late for it, or is late itself: timers stand still while a machine sleeps."""
+        return due_at < self._looks_at or self._looks_at < self._clock.now()
 
     async def _run(self) -> None:
         while True:
