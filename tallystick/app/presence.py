@@ -18,6 +18,8 @@ class Presence:
         self._clock = clock
         self._limits = limits
         self._heard: dict[str, float] = {}
+        self._told: set[str] = set()
+        """Sessions that `lapsed` told of. When they were heard stays known: a lease is longer than presence."""
         self._leases: dict[str, tuple[float, float]] = {}
         """By task: the end of the lease as the log says it, and the same on boot time."""
 
@@ -26,6 +28,7 @@ class Presence:
         now = self._clock.clock.boot()
         before = self._heard.get(session)
         self._heard[session] = now
+        self._told.discard(session)
         return before is None or now - before >= self._limits.presence_seconds
 
     def silent_seconds(self, session: str) -> float | None:
@@ -47,9 +50,8 @@ class Presence:
 
     def lapsed(self) -> list[str]:
         """Sessions that have just been silent for too long; each is told once."""
-        gone = [s for s in self._heard if self.of_session(s) == "lapsed"]
-        for session in gone:
-            del self._heard[session]
+        gone = [s for s in self._heard if s not in self._told and self.of_session(s) == "lapsed"]
+        self._told.update(gone)
         return gone
 
     # --- leases: on boot time, so that neither sleep nor a stepped clock makes or breaks one --------------------

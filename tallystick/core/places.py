@@ -68,6 +68,9 @@ def free_alias(alias: str, party: str, directory: Directory) -> None:
         raise conflict(f"{alias!r} looks like @{known.alias}, which is known here.", "Choose a clearly other name.")
     if known.current:
         raise conflict(f"@{alias} is already known here.", "Choose another name, or join again as that one.")
+    renamed = directory.agents.get(known.party)
+    if renamed is not None and not renamed.deleted:
+        raise conflict(f"@{alias} is now called @{renamed.alias}.", f"Join as {renamed.alias}, or choose another name.")
     raise conflict(f"@{alias} was given to somebody who left; names are not given out again.", "Choose another name.")
 
 

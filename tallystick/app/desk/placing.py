@@ -63,7 +63,8 @@ class Placing(Ground):
 
     def _known_agent(self, alias: str) -> Agent | None:
         name = self.directory.names.get(skeleton(alias))
-        agent = self.directory.agents.get(name.party) if name and name.alias == alias else None
+        current = name is not None and name.current and name.alias == alias
+        agent = self.directory.agents.get(name.party) if name is not None and current else None
         return agent if agent is not None and not agent.deleted else None
 
     def member(self, guest: Guest, name: str) -> Agent:

@@ -34,8 +34,12 @@ class Reading(Ground):
         shown = [i.task_id for i in (*inbox.turns, *inbox.notices)]
         if shown:
             self.remember(guest, max(shown))
-        items = tuple((i.task_id, i.version) for i in (*inbox.turns, *inbox.notices) if i.new)
-        await self._saw(guest, items)
+        if guest.read_only:
+            return
+        now = await self.inbox(guest)  # what was shown is only said: it may be old, of others, or made up
+        new = {i.task_id: i.version for i in (*now.turns, *now.notices) if i.new}
+        saw = ((i.task_id, min(i.version, new[i.task_id])) for i in (*inbox.turns, *inbox.notices) if i.task_id in new)
+        await self._saw(guest, tuple(saw))
 
     async def _saw(self, guest: Guest, items: tuple[tuple[str, int], ...]) -> None:
         if not items or guest.read_only:
