@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 OWN = ("up", "down", "try")
 """Verbs about a host's own life, and the demonstration with a host of its own: never asked of the host itself."""
 
-ALONE = ("status", "doctor", "log", "--version")
-"""Verbs that work without a host, and never start one."""
+QUIET = ("status", "--version")
+"""Verbs that never start a host."""
+
+ALONE = (*QUIET, "doctor", "log")
+"""Verbs that work without a host, where none can be started."""
 
 
 class Tally:
@@ -145,16 +148,14 @@ def main() -> int:
     try:
         argv = [os.fsencode(word).decode("utf-8") for word in sys.argv[1:]]
         verb = argv[0] if argv else ""
-        if verb in OWN:
+        if verb in OWN or (verb == "status" and "--diagnostics" in argv):
             return run_alone(argv)
-        return Tally(wire.connect(start=verb not in ALONE)).run(argv)
+        return Tally(wire.connect(start=verb not in QUIET)).run(argv)
     except UnicodeDecodeError:
         write(2, "tally: An argument is not valid UTF-8.\n  → Names, texts and paths are UTF-8; rename the file.\n")
         return 2
-    except wire.Unreachable as error:
-        return run_alone(argv) if verb in ALONE else complain(error)
     except wire.WireError as error:
-        return complain(error)
+        return run_alone(argv) if verb in ALONE else complain(error)
     except BrokenPipeError:
         return 141  # as if SIGPIPE had ended it: silently
     except KeyboardInterrupt:

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from tallystick.app.host import Host
     from tallystick.assembly import World
 
+_NEWEST = 50
+"""How many diagnostics are shown."""
 PATIENCE = 20.0
 """Seconds that a start in the background waits for a host that is stopping, and a stop for the host's end."""
 
@@ -241,7 +244,10 @@ def _ask_by_signal() -> None:
 
 def status(words: list[str]) -> int:
     """Show the host, if there is one; never starts it. Exit code 1 where none runs."""
-    as_json = "--json" in _options(words, {"--json": 0})
+    given = _options(words, {"--json": 0, "--diagnostics": 0})
+    as_json = "--json" in given
+    if "--diagnostics" in given:
+        return diagnostics(as_json=as_json)
     try:
         found = wire.connect(start=False, seconds=wire.SHAKE_SECONDS).call("status")
     except wire.Unreachable as error:
@@ -258,6 +264,20 @@ def status(words: list[str]) -> int:
     else:
         _say(f"No host runs for {found['home']}. Start one with `tally up`.")
     return 0 if found["running"] else 1
+
+
+def diagnostics(*, as_json: bool) -> int:
+    """Print the newest diagnostics, oldest of them first; they are there whether or not a host runs."""
+    for record in Diagnostics(Path(wire.home()) / "log" / "host.jsonl").newest(_NEWEST):
+        if as_json:
+            _say(wire.encode(record))
+            continue
+        at = datetime.fromtimestamp(float(record.pop("at", 0.0)), UTC).isoformat(timespec="seconds")
+        rest = "  ".join(f"{name}={value}" for name, value in record.items() if name not in ("kind", "trace"))
+        _say(wire.printable(f"{at}  {record.get('kind', '?')}  {rest}"))
+        for line in str(record.get("trace", "")).splitlines():
+            _say(wire.printable(f"    {line}"))
+    return 0
 
 
 def _line_of_address(found: dict[str, Any]) -> str:
@@ -279,9 +299,23 @@ def demonstrate(words: list[str]) -> int:
     return demo.main()
 
 
+def _alone(verb: str) -> Callable[[list[str]], int]:
+    """A verb that looks at the home itself; what it needs is loaded only when it is used."""
+
+    def run(words: list[str]) -> int:
+        from tallystick import alone
+
+        code: int = getattr(alone, verb)(words)
+        return code
+
+    return run
+
+
 VERBS: dict[str, Callable[[list[str]], int]] = {
     "down": down,
     "status": status,
+    "doctor": _alone("doctor"),
+    "log": _alone("log"),
     "try": demonstrate,
     "--version": version,
 }

@@ -47,6 +47,20 @@ class Diagnostics:
         self.record("failure", reference=reference, where=where, error=repr(error), trace=trace)
         return reference
 
+    def newest(self, limit: int) -> list[dict[str, Any]]:
+        """The newest records, oldest of them first; a torn line is left out."""
+        lines: list[bytes] = []
+        for number in range(self._files):
+            with suppress(OSError):
+                lines = self._numbered(number).read_bytes().splitlines() + lines
+            if len(lines) >= limit:
+                break
+        found = []
+        for line in lines[-limit:]:
+            with suppress(msgspec.DecodeError):
+                found.append(msgspec.json.decode(line, type=dict[str, Any]))
+        return found
+
     def close(self) -> None:
         """Close the file; a later record opens it again."""
         file, self._file = self._file, None

@@ -32,7 +32,9 @@ def _mode(mode: str) -> Callable[[Run], Awaitable[int]]:
 
 
 async def status(run: Run) -> int:
-    """`tally status`."""
+    """`tally status`; the diagnostics are read by the command itself, which works without a host, too."""
+    if run.parsed.has("diagnostics"):
+        raise unsupported("The host does not read its diagnostics.", "Put the verb first: tally status --diagnostics")
     await run.give(await run.host.status(), render_places.status)
     return 0
 
@@ -171,6 +173,7 @@ VERBS: tuple[Verb, ...] = (
         summary="Whether the host runs, with its pid; never starts one.",
         example="tally status --json",
         run=status,
+        options=(Option("diagnostics", "The newest diagnostics of the host instead; put the verb first."),),
     ),
     Verb(
         name="doctor",
