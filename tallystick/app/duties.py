@@ -107,7 +107,7 @@ class Duties:
                     self._wake.set()
 
     def _is_early(self, due_at: float) -> bool:
-        """Whether the next look would be too late for it, or is late itself: timers stand still while a machine sleeps."""
+        """Whether the next look would be too late for it, or is late itself: timers sleep with the machine."""
         return due_at < self._looks_at or self._looks_at < self._clock.now()
 
     async def _run(self) -> None:

@@ -210,7 +210,7 @@ def test_h42_a_diagnostic_is_one_line_whatever_it_holds(town):
 
 
 @pytest.mark.parametrize(
-    "name", ["revіewer", "ﬁx", "Reviewer", "reviewer\n", "ｒeviewer", "re viewer", "", "a_b", "İx"]
+    "name", ["revіewer", "ﬁx", "Reviewer", "reviewer\n", "ｒeviewer", "re viewer", "", "İx"]
 )
 def test_h43_a_name_that_is_not_plain_is_refused(town, name):
     assert town.refused("join", name=name).code == "invalid"
