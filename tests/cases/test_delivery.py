@@ -273,4 +273,3 @@ def test_case_29_after_an_error_the_shell_does_not_say_sent(town):
     line = f"{tally} ask @nobody-at-all hello && echo sent"
     done = subprocess.run(["sh", "-c", line], cwd=town.place, env=town.environment(), capture_output=True, check=False)
     assert (done.returncode != 0, b"sent" in done.stdout) == (True, False)
-

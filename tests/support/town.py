@@ -1,4 +1,4 @@
-"""A whole host with what tests of stories need: names of their own, refusals, counts of events, and time that passes."""
+"""A whole host with what tests of stories need: names, refusals, counts of events, and time that passes."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import stat
 from pathlib import Path
 
 import msgspec
@@ -187,10 +188,10 @@ def _read_once(path: Path) -> bytes | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE_BYTES:
+        os.close(descriptor)
+        return None
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        regular = (status.st_mode & 0o170000) == 0o100000
-        if not regular or status.st_size > _FILE_BYTES:
-            return None
         data = file.read(_FILE_BYTES + 1)
         return data if len(data) == status.st_size else None

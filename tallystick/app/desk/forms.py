@@ -18,7 +18,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 # --- taken ------------------------------------------------------------------------------------------------------
 
 
-class Ask(Form, frozen=True, kw_only=True):
+class Ask(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`tally ask ADDRESS TITLE`."""
 
     address: str
@@ -45,7 +45,7 @@ class Ask(Form, frozen=True, kw_only=True):
     open_questions: tuple[str, ...] = ()
 
 
-class HandIn(Form, frozen=True, kw_only=True):
+class HandIn(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`tally submit ID`."""
 
     task: str
@@ -57,7 +57,7 @@ class HandIn(Form, frozen=True, kw_only=True):
     fence: int | None = None
 
 
-class Join(Form, frozen=True, kw_only=True):
+class Join(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`tally join NAME`; None = not given."""
 
     name: str
