@@ -476,6 +476,11 @@ def test_without_listen_up_serves_the_socket_alone(site):
     assert "listens" not in line
 
 
+def test_what_http_needs_is_imported_only_where_a_host_listens(site):
+    unwanted = {"uvicorn", "starlette", "websockets", "httptools"}
+    assert site.python(f"import sys, tallystick.assembly; print({unwanted} & {{*sys.modules}})")[1].strip() == "set()"
+
+
 def test_listen_alone_means_the_usual_address():
     assert bootstrap._with_address(["--listen"]) == ["--listen", "127.0.0.1:8765"]
     assert bootstrap._with_address(["--listen", "--replace"]) == ["--listen", "127.0.0.1:8765", "--replace"]

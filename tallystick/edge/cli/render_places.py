@@ -153,6 +153,8 @@ def status(sheet: Sheet, form: dict[str, Any]) -> None:
     sheet.line(Paint("home", "bold"), f"     {form['home']}")
     if seconds is not None:
         sheet.line(Paint("uptime", "bold"), f"   {age(seconds)}")
+    if form.get("address"):
+        sheet.line(Paint("address", "bold"), f"  {form['address']}")
 
 
 def facts_of(sheet: Sheet, form: dict[str, Any]) -> None:
