@@ -161,7 +161,22 @@ def _agent(agent_id: str, directory: Directory) -> Agent:
     return found
 
 
+def _check_lengths(c: cmd.JoinAgent, ctx: Context) -> None:
+    limits = ctx.limits
+    short_ones = (("provider", c.provider), ("display name", c.display_name), ("client", c.client))
+    names = [*short_ones, *(("capability", name) for name in c.capabilities or ())]
+    for what, text in names:
+        if text is not None and len(text) > limits.name_characters:
+            raise invalid(f"The {what} has {len(text)} characters; the limit is {limits.name_characters}.", "Shorten it.")
+    if c.strengths is not None and len(c.strengths) > limits.strengths_characters:
+        raise invalid(
+            f"The strengths have {len(c.strengths)} characters; the limit is {limits.strengths_characters}.",
+            "Say it shorter; more belongs into the workspace's CONTEXT.md.",
+        )
+
+
 def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
+    _check_lengths(c, ctx)
     _workspace(c.workspace, ctx.directory)
     known = ctx.directory.agents.get(c.agent_id)
     if known is not None and known.deleted:

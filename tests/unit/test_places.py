@@ -389,3 +389,16 @@ def test_rows_of_workspaces_follow(world: World) -> None:
     world.do(cmd.ChooseCoordinator(workspace_id=HOME, agent=WORKER), ANN)
     row = next(r for r in world.table("workspaces") if r.workspace_id == HOME)
     assert (row.coordinator, row.mode, row.root) == (WORKER, "running", "/home")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"provider": "p" * 201},
+        {"display_name": "d" * 201},
+        {"capabilities": ("c" * 201,)},
+        {"strengths": "s" * 2001},
+    ],
+)
+def test_what_an_agent_says_of_itself_has_a_limit_that_is_named(world: World, given: dict[str, Any]) -> None:
+    assert "limit" in refuses(world, ErrorCode.INVALID, join(WORKER, "worker", **given)).message

@@ -112,6 +112,8 @@ def _check_words(c: cmd.SubmitTask, ctx: Context) -> None:
             "Hand over larger content as a reference: --input PATH.",
         )
     check_body(c.text, ctx)
+    if len(c.key) > limits.name_characters:
+        raise invalid(f"The key has {len(c.key)} characters; the limit is {limits.name_characters}.", "Shorten it.")
     if not is_id(c.message_id, Prefix.MESSAGE):
         raise invalid("The message id is not valid.", "Send `msg_` and a ULID.")
     if abs(ctx.now - id_milliseconds(c.message_id) / 1000) > limits.key_retention_seconds:
