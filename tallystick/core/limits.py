@@ -18,7 +18,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     brief_bytes: Annotated[int, Meaning(ge=256, description="a task's brief in all")] = 8 * 1024
     message_bytes: Annotated[int, Meaning(ge=1024, description="one message body")] = 1024 * 1024
     title_characters: Annotated[int, Meaning(ge=16, description="a task's title")] = 200
-    name_characters: Annotated[int, Meaning(ge=8, description="a dedup key, provider, capability or display name")] = 200
+    name_characters: Annotated[int, Meaning(ge=8, description="a key, provider, capability or display name")] = 200
     strengths_characters: Annotated[int, Meaning(ge=16, description="what an agent is good at")] = 2000
     heartbeat_seconds: Annotated[float, Meaning(gt=0, description="how often a live connection is heard")] = 15.0
     suspect_seconds: Annotated[float, Meaning(gt=0, description="silence after which it is shown as suspect")] = 45.0

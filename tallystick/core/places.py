@@ -167,7 +167,8 @@ def _check_lengths(c: cmd.JoinAgent, ctx: Context) -> None:
     names = [*short_ones, *(("capability", name) for name in c.capabilities or ())]
     for what, text in names:
         if text is not None and len(text) > limits.name_characters:
-            raise invalid(f"The {what} has {len(text)} characters; the limit is {limits.name_characters}.", "Shorten it.")
+            limit = limits.name_characters
+            raise invalid(f"The {what} has {len(text)} characters; the limit is {limit}.", "Shorten it.")
     if c.strengths is not None and len(c.strengths) > limits.strengths_characters:
         raise invalid(
             f"The strengths have {len(c.strengths)} characters; the limit is {limits.strengths_characters}.",
