@@ -257,5 +257,5 @@ def _agent_row(agent: Agent, after: Directory, r: ev.Recorded) -> AgentRow:
 
 
 def _presence(agent: str, directory: Directory) -> str:
-    mine = [s.presence for s in directory.sessions.values() if s.agent == agent and not s.ended]
+    mine = [directory.sessions[session].presence for session in directory.open_sessions.get(agent, ())]
     return "live" if "live" in mine else "lapsed" if mine else "unknown"
