@@ -98,10 +98,9 @@ class Heads:
             del self.pending[recorded.stream]
         self._keep(recorded.stream, work)
 
-    def committed_version(self, task_id: str) -> int | None:
-        """The version of a task as committed; None where that is not in memory."""
-        work = None if task_id in self.pending else self._works.get(task_id)
-        return work.task.version if work else None
+    def committed_work(self, task_id: str) -> Work | None:
+        """A task as committed; None where that is not in memory."""
+        return None if task_id in self.pending else self._works.get(task_id)
 
     def drop(self) -> None:
         """Forget everything uncommitted."""

@@ -52,7 +52,9 @@ class Groups:
 
     def begin_empty(self, group: str) -> None:
         """A new group that nothing can belong to yet."""
-        self._begin(group, set())
+        if len(self._known) >= _GROUPS:
+            self._known.clear()
+        self._known[group] = set()
 
     def moved(self, before: Work | None, after: Work) -> None:
         """A task has a new event, and may have changed its group."""

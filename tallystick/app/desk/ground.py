@@ -69,6 +69,7 @@ class Ground:
 
     def __init__(self, services: Services) -> None:
         self.s = services
+        self._made_here = f"{services.home}/worktrees/"
         self._last: dict[str, str] = {}
         self._shown_revision: dict[tuple[str, str], int] = {}
 
@@ -202,7 +203,7 @@ class Ground:
 
     async def _of_host_made(self, facts: CallerFacts, directory: str) -> Workspace | None:
         """The workspace of the task that the host made this work tree for."""
-        if not directory.startswith(f"{self.s.home}/worktrees/"):
+        if not directory.startswith(self._made_here):
             return None
         work = await self.s.heads.work(facts.environment.get("TALLY_TASK", ""))
         return self.directory.workspaces.get(work.task.workspace) if work else None

@@ -72,8 +72,11 @@ class Views:
         children = self._heads.children.committed(task_id)
         if children is None:
             children = tuple(str(row["task_id"]) for row in await self._store.query("children", parent=task_id))
+        work = self._heads.committed_work(task_id)
+        if work is None or work.task.version != history[-1].version:
+            work = fold(history)
         return tasks.shown(
-            fold(history),
+            work,
             history,
             self._directory(),
             now=self._clock.now(),
@@ -92,9 +95,9 @@ class Views:
 
     async def _version(self, task_id: str) -> float:
         """The version of a task; without a bound where there is no such task."""
-        known = self._heads.committed_version(task_id)
+        known = self._heads.committed_work(task_id)
         if known is not None:
-            return known
+            return known.task.version
         rows = await self._store.query("task", task_id=task_id)
         return int(rows[0]["version"] or 0) if rows else inf
 
