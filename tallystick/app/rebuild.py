@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
 from typing import Any
 
 import msgspec
@@ -12,65 +12,85 @@ from tallystick.core.directory import Directory
 from tallystick.core.directory import evolve as fold_place
 from tallystick.core.fold import evolve
 from tallystick.core.limits import Limits
-from tallystick.core.project import project, project_place
+from tallystick.core.project import happened, project_place, standing
 from tallystick.core.rows import ROW_TYPES, NoticeReadRow, Row
 from tallystick.core.state import Work
 from tallystick.store.interface import Maintenance, Store
+from tallystick.store.layout import as_dict, key_of
 
 _PAGE = 1000
 
+Tables = dict[str, dict[tuple[Any, ...], Row]]
+"""Rows by table and key."""
 
-async def replayed(store: Store, limits: Limits) -> AsyncIterator[tuple[Row, ...]]:
-    """The rows of every event, from the beginning."""
-    works: dict[str, Work] = {}
-    directory = Directory()
-    after = 0
-    while page := await store.tail(after, _PAGE):
-        for recorded in page:
-            if isinstance(recorded.event, ev.TaskEvent):
-                before = works.get(recorded.stream)
-                work = works[recorded.stream] = evolve(before, recorded)
-                yield project(before, recorded, work, limits)
-                if work.task.settled:
-                    del works[recorded.stream]
-            else:
-                old, directory = directory, fold_place(directory, recorded)
-                yield project_place(old, recorded, directory)
-        after = page[-1].position
+
+class Replay:
+    """The rows of all events from the beginning. How a task stands is projected once, after its last event."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.tables: Tables = {kind.TABLE: {} for kind in ROW_TYPES}
+        self._limits = limits
+        self._works: dict[str, Work] = {}
+        self._directory = Directory()
+
+    def follow(self, recorded: ev.Recorded) -> None:
+        """One more event."""
+        if isinstance(recorded.event, ev.TaskEvent):
+            self._follow_task(recorded)
+            return
+        before, self._directory = self._directory, fold_place(self._directory, recorded)
+        self._write(project_place(before, recorded, self._directory))
+
+    def _follow_task(self, recorded: ev.Recorded) -> None:
+        before = self._works.get(recorded.stream)
+        work = self._works[recorded.stream] = evolve(before, recorded)
+        self._write(happened(before, recorded, work))
+        if work.task.settled:
+            self._stand(recorded.stream)
+
+    def _stand(self, task_id: str) -> None:
+        self._write(standing(self._works.pop(task_id), self._limits))
+
+    def end(self) -> None:
+        """That was the last event."""
+        for task_id in list(self._works):
+            self._stand(task_id)
+
+    def _write(self, rows: tuple[Row, ...] | list[Row]) -> None:
+        for row in rows:
+            table, key = self.tables[row.TABLE], key_of(row)
+            if not isinstance(row, NoticeReadRow):
+                table[key] = row
+            elif key in table:
+                table[key] = msgspec.structs.replace(table[key], unread=row.unread)
 
 
 async def replay(store: Store, maintenance: Maintenance, limits: Limits) -> list[dict[str, Any]]:
     """Where the stored views differ from a replay: table, key, stored, replayed. Empty when they agree."""
-    expected: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {kind.TABLE: {} for kind in ROW_TYPES}
-    async for rows in replayed(store, limits):
-        for row in rows:
-            _apply(expected[row.TABLE], row)
+    replayed = Replay(limits)
+    after = 0
+    while page := await store.tail(after, _PAGE):
+        for recorded in page:
+            replayed.follow(recorded)
+        after = page[-1].position
+        await asyncio.sleep(0)  # others get their turn between pages
+    replayed.end()
     found: list[dict[str, Any]] = []
     for table, stored in (await maintenance.dump()).items():
-        found += _compare(table, stored, expected.get(table, {}))
+        found += _compare(table, stored, replayed.tables.get(table, {}))
     return found
 
 
-def _apply(table: dict[tuple[Any, ...], dict[str, Any]], row: Row) -> None:
-    values = msgspec.structs.asdict(row)
-    key = tuple(values[name] for name in row.KEY)
-    if isinstance(row, NoticeReadRow):
-        if key in table:
-            table[key]["unread"] = row.unread
-        return
-    table[key] = values
-
-
-def _compare(
-    table: str, stored: list[dict[str, Any]], expected: dict[tuple[Any, ...], dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _compare(table: str, stored: list[dict[str, Any]], expected: dict[tuple[Any, ...], Row]) -> list[dict[str, Any]]:
     keys = next(kind.KEY for kind in ROW_TYPES if table == kind.TABLE)
     left = dict(expected)
     found = []
     for row in stored:
-        key = tuple(row[name] for name in keys)
-        replayed_row = left.pop(key, None)
+        key = tuple([row[name] for name in keys])
+        replayed = left.pop(key, None)
+        replayed_row = as_dict(replayed) if replayed is not None else None
         if replayed_row != row:
             found.append({"table": table, "key": list(key), "stored": row, "replayed": replayed_row})
-    found += [{"table": table, "key": list(key), "stored": None, "replayed": row} for key, row in left.items()]
+    for key, known in left.items():
+        found.append({"table": table, "key": list(key), "stored": None, "replayed": as_dict(known)})
     return found

@@ -252,8 +252,9 @@ def _inferred(ds: tuple[Delivery, ...], r: ev.Recorded) -> tuple[Delivery, ...]:
     if isinstance(r.event, ev.TaskClaimed | ev.DeliveryRecorded | ev.DeliveryBegun) or not ds:
         return ds
     last = ds[-1]
-    here = last.open and _has(last, Fact.WORKING) and not _has(last, Fact.RECORDED)
-    if not (here and r.actor.id == last.recipient and r.actor.session == last.session):
+    if r.actor.id != last.recipient or r.actor.session != last.session or not last.open:
+        return ds
+    if not _has(last, Fact.WORKING) or _has(last, Fact.RECORDED):
         return ds
     return (
         *ds[:-1],
