@@ -6,7 +6,7 @@ the record keeps the sha256 of both. May live here: encoding, schema versions of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -64,13 +64,28 @@ def digest_of(body: bytes) -> bytes:
 
 def canonical(sealed: Sealed) -> bytes:
     """One JSON array over all that the hash covers: no two different records give the same bytes."""
-    stream, version, workspace, *between, digest = msgspec.structs.astuple(sealed)
-    return covered(stream, version, workspace, between, digest)
+    return covered(
+        (
+            sealed.workspace,
+            sealed.stream,
+            sealed.version,
+            sealed.type,
+            sealed.schema,
+            sealed.at,
+            sealed.actor,
+            sealed.subject,
+            sealed.trace,
+            sealed.cause,
+            sealed.key,
+            sealed.data,
+            sealed.digest.hex(),
+        )
+    )
 
 
-def covered(stream: str, version: int, workspace: str, between: Iterable[Any], digest: bytes) -> bytes:
-    """`canonical` of plain values; `between` are those from the type to the data, in the order of `Sealed`."""
-    return _encode((workspace, stream, version, *between, digest.hex()))
+def covered(values: tuple[Any, ...]) -> bytes:
+    """`canonical` of the same values, in the same order, where no `Sealed` was made of them."""
+    return _encode(values)
 
 
 def link(previous: bytes, position: int, covered: bytes) -> bytes:

@@ -133,7 +133,7 @@ class LogReader:
     def canonical(self, row: EventRow) -> bytes:
         """What the hash of a row covers."""
         stream, version, workspace, *between, digest = self._plain(row)
-        return covered(stream, version, workspace, between, digest)
+        return covered((workspace, stream, version, *between, digest.hex()))
 
     def _plain(self, row: EventRow) -> tuple[Any, ...]:
         """The values of `Sealed`, in its order."""
