@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tallystick import __version__, wire
 from tallystick.app.calls import Call, Handler
-from tallystick.app.clock import HighWater, RandomIds, SystemClock
+from tallystick.app.clock import Chance, HighWater, RandomIds, SystemClock
 from tallystick.app.custody import Custody, Hints, Refusals
 from tallystick.app.deliver import Deliverer
 from tallystick.app.desk.desk import FrontDesk
@@ -66,13 +66,13 @@ def assemble(
     home, limits = settings.home, settings.limits
     clock = HighWater(world.clock, 0.0)
     new_id = RandomIds(clock)
-    store = SqliteStore.open(home / "tally.db", vfs=world.vfs, failpoint=reached)
+    store = SqliteStore.open(home / "tally.db", vfs=world.vfs, failpoint=reached, salt=Chance())
     blobs = KeptBlobs(BlobStore(home / "blobs"))
     git = GitCommands(home)
     runner = ProcessRunner(home, clock.clock, masks=(str(control_path(home).parent),), reached=reached)
     heads, feed, presence, words = Heads(store), Feed(), Presence(clock, limits), Words(store)
     gather = Gather(store, heads, clock, presence, limits)
-    views = Views(store, lambda: heads.committed_directory, presence, clock, feed, blobs, limits, runner.level)
+    views = Views(store, heads, presence, clock, feed, blobs, limits, runner.level)
     hints = Hints(home, wire.hint_path, heads, views)
     executor = Executor(store, heads, gather, clock, feed, limits, hints.before_commit, reached)
     verifier = Verifier(home, git, runner, blobs, executor, new_id, diagnostics, prefixes, reached)

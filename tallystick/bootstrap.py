@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -33,6 +34,10 @@ PATIENCE = 20.0
 
 LISTEN = "127.0.0.1:8765"
 """Where `tally up --listen` listens unless told."""
+
+_COLLECT_AFTER = (20_000, 20, 50)
+"""The garbage collector's thresholds. A host keeps a lot and makes hardly any cycles: by default the collector would
+look through all of it again and again."""
 
 _LISTENING = {"--listen": "listen", "--tls-cert": "tls_cert", "--tls-key": "tls_key"}
 
@@ -165,6 +170,7 @@ def _announce(descriptor: int, home: Path) -> None:
 
 def _serve(guard: HomeGuard, ready: Callable[[Host], None], changed: dict[str, str] | None = None) -> int:
     try:
+        gc.set_threshold(*_COLLECT_AFTER)
         run = _runner()
         host = build(replace(load(guard.home), **(changed or {})))
         run(host.run(partial(ready, host)))

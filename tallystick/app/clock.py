@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from pathlib import Path
 
 from tallystick.app.ports import Clock
 from tallystick.core.identity import Prefix, make_id
+
+_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_PAGE = 4096
 
 
 class SystemClock:
@@ -19,8 +22,7 @@ class SystemClock:
 
     def boot(self) -> float:
         """Seconds since boot, sleep included where the system can tell."""
-        clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-        return time.clock_gettime(clock)
+        return time.clock_gettime(_BOOT)
 
     def boot_id(self) -> str:
         """Names this boot of the machine; empty where the system does not tell."""
@@ -54,12 +56,29 @@ class HighWater:
         return self.now() - self.clock.now()
 
 
+class Chance:
+    """The system's chance, fetched a page at a time: one call of the kernel is enough for hundreds of ids. For one
+    thread, and not to be used on both sides of a fork."""
+
+    def __init__(self) -> None:
+        self._page = b""
+        self._used = 0
+
+    def __call__(self, count: int) -> bytes:
+        """That many random bytes, at most a page; none is given out twice."""
+        if self._used + count > len(self._page):
+            self._page, self._used = os.urandom(_PAGE), 0
+        begun, self._used = self._used, self._used + count
+        return self._page[begun : self._used]
+
+
 class RandomIds:
     """New ids from the high-water clock and the system's chance."""
 
     def __init__(self, clock: HighWater) -> None:
         self._clock = clock
+        self._chance = Chance()
 
     def __call__(self, prefix: Prefix) -> str:
         """A new id that sorts by its time."""
-        return make_id(prefix, int(self._clock.now() * 1000), secrets.token_bytes(10))
+        return make_id(prefix, int(self._clock.now() * 1000), self._chance(10))

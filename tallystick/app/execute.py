@@ -110,8 +110,8 @@ class Executor:
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._queue.append(_Waiting(command, actor, workspace, trace, cause, future, 0))
         self._wake.set()
-        # A caller that goes away does not undo what was accepted: the command is carried out all the same.
-        return await asyncio.shield(future)
+        # A caller that goes away cancels its future, no more: what was accepted is carried out all the same.
+        return await future
 
     async def _run(self) -> None:
         while True:
@@ -130,8 +130,6 @@ class Executor:
         self._flight = asyncio.create_task(self._commit(batch), name="commit")
 
     async def _take(self, waiting: _Waiting) -> None:
-        if waiting.future.cancelled():
-            return
         try:
             decided = await self._decide(waiting)
         except Refused as refusal:
@@ -239,7 +237,7 @@ class Executor:
         heads = self._heads
         for decided, record in zip(batch, recorded, strict=True):
             if decided.work is not None:
-                heads.committed(record.stream, record.version)
+                heads.committed(record)
         heads.committed_directory = self._fold_committed(recorded)
         self._feed.committed(recorded[-1].position, {r.stream for r in recorded})
         for decided, record in zip(batch, recorded, strict=True):

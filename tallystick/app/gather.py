@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,7 +13,6 @@ from tallystick.app.presence import Presence
 from tallystick.core import commands as cmd
 from tallystick.core.identity import Actor, ActorKind
 from tallystick.core.limits import Limits
-from tallystick.core.model import Reason, TaskState
 from tallystick.core.state import Context, Task, Work
 from tallystick.store.interface import Store
 
@@ -48,7 +47,7 @@ class Gather:
         return replace(context, **await more(command, actor, work)) if more else context
 
     async def _children(self, c: cmd.TaskCommand, _actor: Actor, _work: Work | None) -> Facts:
-        return {"open_children": await self.open_children(c.task_id)}
+        return {"open_children": await self._heads.children.of(c.task_id)}
 
     async def _lease(self, _c: cmd.LapseLease, _actor: Actor, work: Work | None) -> Facts:
         left = self._presence.lease_left(work.task) if work else 0.0
@@ -58,15 +57,18 @@ class Gather:
         delivery = work.delivery(c.delivery_id) if work else None
         return {"outstanding": await self._heads.outstanding(delivery.recipient) if delivery else 0}
 
-    async def _for_reassign(self, _c: cmd.ReassignTask, _actor: Actor, work: Work | None) -> Facts:
+    async def _for_reassign(self, c: cmd.ReassignTask, _actor: Actor, work: Work | None) -> Facts:
         return {
             "ancestors": await self._ancestors(work.task.parent) if work else (),
-            "live": self._presence.live_agents(self._heads.directory),
+            "live": self._live(c.assignee),
         }
+
+    def _live(self, agent: str) -> frozenset[str]:
+        return frozenset({agent}) if self._presence.is_live(agent, self._heads.directory) else frozenset()
 
     async def _for_submit(self, c: cmd.SubmitTask, actor: Actor, _work: Work | None) -> Facts:
         requester = c.requester if c.requester and actor.kind is ActorKind.HOST else actor.id
-        held = await self.held(actor.session) if actor.session and c.parent is None else ()
+        held = await self._heads.held.of(actor.session) if actor.session and c.parent is None else ()
         parent_id = c.parent if c.parent is not None else held[0] if len(held) == 1 else ""
         ancestors = await self._ancestors(parent_id)
         command_agent = self._heads.directory.agents.get(c.assignee)
@@ -75,11 +77,11 @@ class Gather:
             "parent": ancestors[0] if ancestors else None,
             "ancestors": ancestors,
             "held": held,
-            "siblings": len(await self.open_children(parent_id)) if parent_id else 0,
+            "siblings": len(await self._heads.children.of(parent_id)) if parent_id else 0,
             "duplicate": await self.duplicate(c.workspace, requester, c.key) if c.key else None,
             "queued": await self._heads.queued(c.assignee) if c.assignee else 0,
             "queued_by_sender": await self._heads.queued_by(c.assignee, actor.id) if pushed else 0,
-            "live": self._presence.live_agents(self._heads.directory),
+            "live": self._live(c.assignee),
         }
 
     async def _ancestors(self, task_id: str) -> tuple[Task, ...]:
@@ -91,29 +93,6 @@ class Gather:
             found.append(work.task)
             task_id = work.task.parent
         return tuple(found)
-
-    async def held(self, session: str) -> tuple[str, ...]:
-        """Open tasks that a session holds."""
-        rows = await self._store.query("held", session=session)
-        return self._overlaid(
-            (str(row["task_id"]) for row in rows),
-            lambda t: t.session == session and (t.state is TaskState.WORKING or t.reason is Reason.QUESTION),
-        )
-
-    async def open_children(self, parent: str) -> tuple[str, ...]:
-        """Open children of a task."""
-        rows = await self._store.query("children", parent=parent)
-        return self._overlaid((str(row["task_id"]) for row in rows), lambda t: t.parent == parent and t.open)
-
-    def _overlaid(self, committed: Iterable[str], belongs: object) -> tuple[str, ...]:
-        """What the store says, corrected by what is not committed yet."""
-        found = set(committed)
-        for task_id, work in self._heads.pending.items():
-            if belongs(work.task):  # type: ignore[operator]
-                found.add(task_id)
-            else:
-                found.discard(task_id)
-        return tuple(sorted(found))
 
     async def duplicate(self, workspace: str, requester: str, key: str) -> Task | None:
         """The task that this sender made with this key in this workspace."""

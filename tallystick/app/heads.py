@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 
+from tallystick.app.recent import Groups, Histories
 from tallystick.core.directory import Directory
 from tallystick.core.directory import evolve as evolve_directory
 from tallystick.core.events import Recorded
 from tallystick.core.fold import evolve
-from tallystick.core.state import Work
+from tallystick.core.model import Reason, TaskState
+from tallystick.core.state import Task, Work
 from tallystick.store.interface import Store
 
 _KEPT = 4096
-_PAGE = 1000
 _PLACES = ("agt_", "per_", "wsp_", "ses_", "host")
 _PAGE = 1000
 
@@ -31,6 +32,11 @@ class Heads:
         self._works: OrderedDict[str, Work] = OrderedDict()
         self.pending: dict[str, Work] = {}
         """Tasks with uncommitted events: queries of the store do not see these yet."""
+        self.held = Groups(store, "held", "session", _holding, self.pending)
+        """Open tasks that a session holds."""
+        self.children = Groups(store, "children", "parent", _parent, self.pending)
+        """Open children of a task."""
+        self.histories = Histories()
         self._queued: dict[str, int] = {}
         self._queued_by: dict[tuple[str, str], int] = {}
 
@@ -75,17 +81,26 @@ class Heads:
     def put(self, work: Work, before: Work | None) -> None:
         """A task has a new event, not yet committed."""
         self.pending[work.task.task_id] = work
+        if before is None:
+            self.children.begin_empty(work.task.task_id)
+        self.children.moved(before, work)
+        self.held.moved(before, work)
         self._count(before, -1)
         self._count(work, +1)
 
-    def committed(self, task_id: str, version: int) -> None:
-        """That event is durable."""
-        work = self.pending.get(task_id)
+    def committed(self, recorded: Recorded) -> None:
+        """That event of a task is durable."""
+        self.histories.committed(recorded)
+        work = self.pending.get(recorded.stream)
         if work is None:
             return
-        if work.task.version == version:
-            del self.pending[task_id]
-        self._keep(task_id, work)
+        if work.task.version == recorded.version:
+            del self.pending[recorded.stream]
+        self._keep(recorded.stream, work)
+
+    def committed_work(self, task_id: str) -> Work | None:
+        """A task as committed; None where that is not in memory."""
+        return None if task_id in self.pending else self._works.get(task_id)
 
     def drop(self) -> None:
         """Forget everything uncommitted."""
@@ -93,12 +108,16 @@ class Heads:
         for task_id in self.pending:
             self._works.pop(task_id, None)
         self.pending.clear()
+        self.held.clear()
+        self.children.clear()
+        self.histories.clear()
         self._queued.clear()
         self._queued_by.clear()
 
     def forget(self, task_id: str) -> None:
         """Its stream was rewritten (bodies erased): load it anew."""
         self._works.pop(task_id, None)
+        self.histories.forget(task_id)
 
     def _keep(self, task_id: str, work: Work) -> None:
         self._works[task_id] = work
@@ -158,3 +177,12 @@ class Heads:
     def fold_place(self, recorded: Recorded) -> None:
         """A party or place has a new event, not yet committed."""
         self.directory = evolve_directory(self.directory, recorded)
+
+
+def _holding(task: Task) -> str:
+    """The session that holds an open task."""
+    return task.session if task.state is TaskState.WORKING or task.reason is Reason.QUESTION else ""
+
+
+def _parent(task: Task) -> str:
+    return task.parent if task.open else ""

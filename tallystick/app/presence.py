@@ -41,12 +41,10 @@ class Presence:
         silent = self.silent_seconds(session)
         return "unknown" if silent is None else presence(silent, self._limits)
 
-    def live_agents(self, directory: Directory) -> frozenset[str]:
-        """Agents with a session that is not lapsed."""
-        now = self._clock.clock.boot()
-        heard = (s for s, at in self._heard.items() if presence(now - at, self._limits) != "lapsed")
-        states = (directory.sessions.get(session) for session in heard)
-        return frozenset(state.agent for state in states if state is not None and not state.ended)
+    def is_live(self, agent: str, directory: Directory) -> bool:
+        """Whether an agent has a session that is not lapsed."""
+        mine = directory.open_sessions.get(agent, ())
+        return any(self.of_session(session) in ("live", "suspect") for session in mine)
 
     def lapsed(self) -> list[str]:
         """Sessions that have just been silent for too long; each is told once."""

@@ -114,7 +114,7 @@ def _place(task: Task) -> dict[str, Any]:
 
 
 def _has(delivery: Delivery, fact: Fact) -> bool:
-    return any(seen.fact is fact for seen in delivery.facts)
+    return fact in [seen.fact for seen in delivery.facts]
 
 
 def _lease(work: Work, c: cmd.LeaseDelivery, ctx: Context, _sofar: Any) -> ev.DeliveryLeased:
@@ -204,9 +204,9 @@ def _end(d: Delivery, at: float, how: str) -> Delivery:
 
 
 def _add(d: Delivery, at: float, *facts: FactSeen, **changes: Any) -> Delivery:
-    new = tuple(f for f in facts if not _has(d, f.fact))
     # A pull take says claimed, admitted and working at once; the proof of recording may come later, or before it.
-    ordered = tuple(sorted((*d.facts, *new), key=lambda f: ev.FACT_ORDER.index(f.fact)))
+    known = {f.fact: f for f in (*facts, *d.facts)}
+    ordered = tuple([known[fact] for fact in ev.FACT_ORDER if fact in known])
     return replace(d, facts=ordered, updated_at=at, **changes)
 
 
@@ -217,7 +217,7 @@ def _only(
 
 
 def _new(r: ev.Recorded, task: Task, delivery_id: str, kind: str, recipient: str, **given: Any) -> Delivery:
-    facts = (FactSeen(Fact.ACCEPTED, r.at, "host"), FactSeen(Fact.PERSISTED, r.at, "host", f"position {r.position}"))
+    facts = (FactSeen(Fact.ACCEPTED, r.at, "host"), FactSeen(Fact.PERSISTED, r.at, "host"))
     return Delivery(
         delivery_id=delivery_id,
         kind=kind,
@@ -252,8 +252,9 @@ def _inferred(ds: tuple[Delivery, ...], r: ev.Recorded) -> tuple[Delivery, ...]:
     if isinstance(r.event, ev.TaskClaimed | ev.DeliveryRecorded | ev.DeliveryBegun) or not ds:
         return ds
     last = ds[-1]
-    here = last.open and _has(last, Fact.WORKING) and not _has(last, Fact.RECORDED)
-    if not (here and r.actor.id == last.recipient and r.actor.session == last.session):
+    if r.actor.id != last.recipient or r.actor.session != last.session or not last.open:
+        return ds
+    if not _has(last, Fact.WORKING) or _has(last, Fact.RECORDED):
         return ds
     return (
         *ds[:-1],

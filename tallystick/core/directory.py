@@ -117,6 +117,8 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     workspaces: Mapping[str, Workspace] = {}
     names: Mapping[str, Name] = {}
     """By skeleton."""
+    open_sessions: Mapping[str, tuple[str, ...]] = {}
+    """By agent: its sessions that have not ended, oldest first."""
     owner: str = ""
     mode: str = "running"
     host_version: int = 0
@@ -272,7 +274,14 @@ def _session(d: Directory, r: ev.Recorded, e: ev.SessionOpened) -> Directory:
         parent=e.parent,
         incarnation=e.incarnation,
     )
-    return replace(d, sessions={**d.sessions, e.session_id: opened})
+    mine = (*_sessions_without(d, e.agent, e.session_id), e.session_id)
+    return replace(
+        d, sessions={**d.sessions, e.session_id: opened}, open_sessions={**d.open_sessions, e.agent: mine}
+    )
+
+
+def _sessions_without(d: Directory, agent: str, session: str) -> tuple[str, ...]:
+    return tuple(s for s in d.open_sessions.get(agent, ()) if s != session)
 
 
 def _in_session(d: Directory, r: ev.Recorded, **changes: Any) -> Directory:
@@ -284,7 +293,9 @@ def _session_mode(d: Directory, r: ev.Recorded, e: ev.SessionModeChanged) -> Dir
 
 
 def _session_ended(d: Directory, r: ev.Recorded, _: ev.SessionEnded) -> Directory:
-    return _in_session(d, r, ended=True, presence="lapsed")
+    agent = d.sessions[r.stream].agent
+    left = {**d.open_sessions, agent: _sessions_without(d, agent, r.stream)}
+    return replace(_in_session(d, r, ended=True, presence="lapsed"), open_sessions=left)
 
 
 def _presence(d: Directory, r: ev.Recorded, e: ev.PresenceChanged) -> Directory:

@@ -47,10 +47,14 @@ CAPABILITY_PREFIX: Final = "cap:"
 """A party that is a capability still to be routed is written `cap:Name`."""
 
 
+_PAIRS: Final = tuple(first + second for first in _CROCKFORD for second in _CROCKFORD)
+_SHIFTS: Final = tuple(range(120, -1, -10))
+
+
 def make_id(prefix: Prefix, milliseconds: int, chance: bytes) -> str:
     """An id from a UTC time in milliseconds since 1970 and ten bytes of chance."""
     number = (milliseconds & ((1 << 48) - 1)) << 80 | int.from_bytes(chance[:10], "big")
-    return f"{prefix.value}_" + "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
+    return f"{prefix.value}_" + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 def is_id(text: str, prefix: Prefix | None = None) -> bool:

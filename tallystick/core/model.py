@@ -66,7 +66,14 @@ class Reason(StrEnum):
 
 def place(state: TaskState, reason: Reason) -> str:
     """State and reason as one word; a state without a reason ends in nothing: `working`."""
-    return f"{state.value}/{reason.value}" if reason.value else state.value
+    return _PLACES[state, reason]
+
+
+_PLACES: Final = {
+    (state, reason): f"{state.value}/{reason.value}" if reason.value else state.value
+    for state in TaskState
+    for reason in Reason
+}
 
 
 class Expects(StrEnum):

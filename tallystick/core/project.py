@@ -34,12 +34,23 @@ def project(before: Work | None, recorded: ev.Recorded, after: Work, limits: Lim
     rows: list[Row] = [task_row(after, limits)]
     old = {d.delivery_id: d for d in before.deliveries} if before else {}
     rows += [delivery_row(d, after.task) for d in after.deliveries if old.get(d.delivery_id) is not d]
-    rows += _notices(before.task if before else None, recorded, after.task)
-    rows += _permissions(before.task if before else None, after.task)
+    return (*rows, *happened(before, recorded, after))
+
+
+def standing(work: Work, limits: Limits = _LIMITS) -> tuple[Row, ...]:
+    """The rows that follow from how a task stands, however it came there."""
+    return (task_row(work, limits), *[delivery_row(d, work.task) for d in work.deliveries])
+
+
+def happened(before: Work | None, recorded: ev.Recorded, after: Work) -> list[Row]:
+    """The rows that follow from the event itself, beside those of how the task stands then."""
+    old, task = before.task if before else None, after.task
+    rows = _notices(old, recorded, task)
+    if task.permissions:
+        rows += _permissions(old, task)
     if isinstance(recorded.event, ev.ResultHandedIn):
-        rows += _commits(recorded.event, after.task)
-    rows += _outcome(before.task if before else None, recorded, after.task)
-    return tuple(rows)
+        rows += _commits(recorded.event, task)
+    return rows + _outcome(old, recorded, task)
 
 
 def task_row(work: Work, limits: Limits) -> TaskRow:
@@ -257,5 +268,5 @@ def _agent_row(agent: Agent, after: Directory, r: ev.Recorded) -> AgentRow:
 
 
 def _presence(agent: str, directory: Directory) -> str:
-    mine = [s.presence for s in directory.sessions.values() if s.agent == agent and not s.ended]
+    mine = [directory.sessions[session].presence for session in directory.open_sessions.get(agent, ())]
     return "live" if "live" in mine else "lapsed" if mine else "unknown"

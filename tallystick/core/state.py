@@ -227,7 +227,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     outstanding: int = 0
     """Deliveries to the recipient that are dispatched and not ended."""
     live: frozenset[str] = frozenset()
-    """Agents heard from within the presence time."""
+    """Of the agents that the command names: those heard from within the presence time."""
     lease_until: float = 0.0
     """Renewed lease kept in memory, if it is later than the recorded one."""
 

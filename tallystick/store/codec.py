@@ -64,7 +64,7 @@ def digest_of(body: bytes) -> bytes:
 
 def canonical(sealed: Sealed) -> bytes:
     """One JSON array over all that the hash covers: no two different records give the same bytes."""
-    return _encode(
+    return covered(
         (
             sealed.workspace,
             sealed.stream,
@@ -81,6 +81,11 @@ def canonical(sealed: Sealed) -> bytes:
             sealed.digest.hex(),
         )
     )
+
+
+def covered(values: tuple[Any, ...]) -> bytes:
+    """`canonical` of the same values, in the same order, where no `Sealed` was made of them."""
+    return _encode(values)
 
 
 def link(previous: bytes, position: int, covered: bytes) -> bytes:

@@ -228,13 +228,15 @@ async def test_head_is_followed_however_it_moves(git, repo):
 
     first = repo("rev-parse", "HEAD")
     assert await head() == await head() == first
-    assert await head() == repo.commit("second")
+    second = repo.commit("second")
+    assert await head() == second
     repo("checkout", "-q", "--detach", "HEAD~1")
     assert await head() == first
     repo("checkout", "-q", "-b", "other/branch", "main")
     repo("pack-refs", "--all")
     assert await head() == repo("rev-parse", "main")
-    assert await head() == repo.commit("third")
+    third = repo.commit("third")
+    assert await head() == third
     repo("reset", "-q", "--hard", "main")
     assert await head() == repo("rev-parse", "main")
 

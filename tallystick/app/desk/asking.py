@@ -91,9 +91,10 @@ class Asking(Evidence):
         if related:
             return (await self.s.views.work(await self.task_id(guest, related))).task.trace
         if not form.parent and guest.actor.session:
-            rows = await self.s.views.rows("held", session=guest.actor.session)
-            if len(rows) == 1:
-                return str(rows[0]["trace"])
+            held = await self.s.heads.held.of(guest.actor.session)
+            work = await self.s.heads.work(held[0]) if len(held) == 1 else None
+            if work is not None:
+                return work.task.trace
         return self.s.new_id(Prefix.TRACE)
 
     async def _parent(self, guest: Guest, form: forms.Ask) -> str | None:

@@ -69,6 +69,7 @@ class Ground:
 
     def __init__(self, services: Services) -> None:
         self.s = services
+        self._made_here = f"{services.home}/worktrees/"
         self._last: dict[str, str] = {}
         self._shown_revision: dict[tuple[str, str], int] = {}
 
@@ -156,10 +157,10 @@ class Ground:
 
     async def _standing_session(self, agent: Agent, place: Workspace, door: str) -> str:
         """The one session of an agent in a workspace for those who come by command line, so that they type no fence."""
-        for session in self.directory.sessions.values():
-            here = session.agent == agent.agent_id and session.workspace == place.workspace_id
-            if here and session.door == "cli" and not session.ended:
-                return session.session_id
+        for known in self.directory.open_sessions.get(agent.agent_id, ()):
+            session = self.directory.sessions[known]
+            if session.workspace == place.workspace_id and session.door == "cli":
+                return known
         session_id = self.s.new_id(Prefix.SESSION)
         opened = cmd.OpenSession(session_id=session_id, agent=agent.agent_id, workspace=place.workspace_id, door="cli")
         actor = Actor(agent.agent_id, ActorKind.AGENT, session_id, door)
@@ -202,7 +203,7 @@ class Ground:
 
     async def _of_host_made(self, facts: CallerFacts, directory: str) -> Workspace | None:
         """The workspace of the task that the host made this work tree for."""
-        if not directory.startswith(f"{self.s.home}/worktrees/"):
+        if not directory.startswith(self._made_here):
             return None
         work = await self.s.heads.work(facts.environment.get("TALLY_TASK", ""))
         return self.directory.workspaces.get(work.task.workspace) if work else None

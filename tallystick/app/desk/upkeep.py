@@ -100,7 +100,7 @@ class Upkeep(Ground):
         for agent in self.directory.members(guest.workspace):
             if agent.connection == "command":
                 continue
-            mine = [s for s in self.directory.sessions.values() if s.agent == agent.agent_id and not s.ended]
+            mine = [self.directory.sessions[s] for s in self.directory.open_sessions.get(agent.agent_id, ())]
             silent = [self.s.presence.silent_seconds(s.session_id) for s in mine]
             heard = min((t for t in silent if t is not None), default=None)
             saw = "not heard from since the host started" if heard is None else f"heard {heard:.0f} s ago"

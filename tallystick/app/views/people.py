@@ -38,8 +38,8 @@ def agent(
 ) -> forms.AgentShown:
     """One agent as others see it."""
     place = directory.workspaces.get(workspace)
-    live = found.agent_id in presence.live_agents(directory)
-    sessions = [s for s in directory.sessions.values() if s.agent == found.agent_id and not s.ended]
+    live = presence.is_live(found.agent_id, directory)
+    sessions = [directory.sessions[s] for s in directory.open_sessions.get(found.agent_id, ())]
     return forms.AgentShown(
         agent_id=found.agent_id,
         name=f"@{found.alias}",

@@ -12,7 +12,7 @@ from tallystick.app.desk import forms
 from tallystick.core import events as ev
 from tallystick.core.directory import Directory
 from tallystick.core.identity import Assertion
-from tallystick.core.model import BlobReference, CheckRun, GitReference, Reference
+from tallystick.core.model import BlobReference, CheckRun, Fact, GitReference, Reference, place
 from tallystick.core.state import Work
 
 
@@ -151,17 +151,21 @@ def _place_after(recorded: ev.Recorded) -> str:
     event = recorded.event
     if not isinstance(event, ev.TaskEvent):
         return ""
-    return f"{event.state.value}/{event.reason.value}" if event.reason.value else event.state.value
+    return place(event.state, event.reason)
 
 
-def facts(work: Work, directory: Directory) -> tuple[forms.FactShown, ...]:
+def facts(work: Work, history: list[ev.Recorded], directory: Directory) -> tuple[forms.FactShown, ...]:
     """The facts of the newest assignment, in order, with their witnesses."""
     assignment = work.assignment
     if assignment is None:
         return ()
+    persisted = _persisted(assignment.delivery_id, history)
     shown = [
         forms.FactShown(
-            fact=seen.fact.value, at=when(seen.at), witness=_witness(seen.witness, directory), evidence=seen.evidence
+            fact=seen.fact.value,
+            at=when(seen.at),
+            witness=_witness(seen.witness, directory),
+            evidence=persisted if seen.fact is Fact.PERSISTED else seen.evidence,
         )
         for seen in assignment.facts
     ]
@@ -175,6 +179,12 @@ def facts(work: Work, directory: Directory) -> tuple[forms.FactShown, ...]:
             )
         )
     return tuple(shown)
+
+
+def _persisted(delivery_id: str, history: list[ev.Recorded]) -> str:
+    """Where in the log a delivery was written down: the first event that names it."""
+    named = (r.position for r in history if getattr(r.event, "delivery_id", "") == delivery_id)
+    return f"position {next(named, 0)}"
 
 
 def _witness(witness: str, directory: Directory) -> str:

@@ -39,7 +39,7 @@ def shown(
         turn=show.who(task.turn, directory),
         label=board_label(task.state, task.reason),
         brief=brief(task, history[0].event.text or ev.Text(), directory),
-        facts=show.facts(work, directory),
+        facts=show.facts(work, history, directory),
         artifacts=tuple(msgspec.to_builtins(task.artifacts)),
         history=show.lines(history, directory),
         workspace=_workspace(task, directory),

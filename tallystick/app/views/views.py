@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from tallystick.app.clock import HighWater
 from tallystick.app.desk import forms
 from tallystick.app.feed import Feed
+from tallystick.app.heads import Heads
 from tallystick.app.ports import Blobs
 from tallystick.app.presence import Presence
 from tallystick.app.views import lists, people, show, tasks
@@ -26,12 +28,12 @@ _CONTEXT_BYTES = 16 * 1024
 
 
 class Views:
-    """Reads what is committed. `directory` gives the committed directory; `sees` tells what a reader may see."""
+    """Reads what is committed: from the heads where it is in memory. `sees` tells what a reader may see."""
 
     def __init__(
         self,
         store: Store,
-        directory: Callable[[], Directory],
+        heads: Heads,
         presence: Presence,
         clock: HighWater,
         feed: Feed,
@@ -40,7 +42,7 @@ class Views:
         sandbox: Callable[[], str],
     ) -> None:
         self._store = store
-        self._directory = directory
+        self._heads = heads
         self._presence = presence
         self._clock = clock
         self._feed = feed
@@ -48,11 +50,14 @@ class Views:
         self._limits = limits
         self._sandbox = sandbox
 
+    def _directory(self) -> Directory:
+        return self._heads.committed_directory
+
     # --- tasks --------------------------------------------------------------------------------------------------
 
     async def history(self, task_id: str) -> list[ev.Recorded]:
         """A task's events in order; refused if there is none."""
-        found = await self._store.load(task_id)
+        found = self._heads.histories.of(task_id) or await self._store.load(task_id)
         if not found:
             raise absent(task_id)
         return found
@@ -64,13 +69,18 @@ class Views:
     async def show(self, task_id: str) -> forms.Shown:
         """Everything about a task."""
         history = await self.history(task_id)
-        children = await self._store.query("children", parent=task_id)
+        children = self._heads.children.committed(task_id)
+        if children is None:
+            children = tuple(str(row["task_id"]) for row in await self._store.query("children", parent=task_id))
+        work = self._heads.committed_work(task_id)
+        if work is None or work.task.version != history[-1].version:
+            work = fold(history)
         return tasks.shown(
-            fold(history),
+            work,
             history,
             self._directory(),
             now=self._clock.now(),
-            children=tuple(str(row["task_id"]) for row in children),
+            children=children,
             blobs=self._blobs,
         )
 
@@ -78,11 +88,18 @@ class Views:
         """Returns as soon as the task is newer than `version`."""
         while True:
             changed = self._feed.next_of(task_id)
-            rows = await self._store.query("task", task_id=task_id)
-            if not rows or int(rows[0]["version"] or 0) > version:
+            if await self._version(task_id) > version:
                 changed.cancel()
                 return
             await changed
+
+    async def _version(self, task_id: str) -> float:
+        """The version of a task; without a bound where there is no such task."""
+        known = self._heads.committed_work(task_id)
+        if known is not None:
+            return known.task.version
+        rows = await self._store.query("task", task_id=task_id)
+        return int(rows[0]["version"] or 0) if rows else inf
 
     async def follow(self, task_id: str, done: Callable[[forms.Shown], bool]) -> AsyncIterator[forms.Shown]:
         """The task now and after each further event, until `done` says so."""

@@ -8,6 +8,7 @@ from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, conflict, denied, invalid, not_found
 from tallystick.core.events import TaskEvent
 from tallystick.core.identity import ActorKind, short
+from tallystick.core.model import place
 from tallystick.core.route import agent_mode, is_stopped
 from tallystick.core.state import Context, Task, Unchanged, Work
 from tallystick.core.task import moves
@@ -171,12 +172,12 @@ def check_fence(task: Task, command: cmd.HolderCommand, ctx: Context) -> None:
 
 def moved(task: Task | None, event: TaskEvent) -> str:
     """The target of a move as the table writes it: `=` where the place stays the same."""
-    after = f"{event.state.value}/{event.reason.value}" if event.reason.value else event.state.value
+    after = place(event.state, event.reason)
     return "=" if task is not None and after == task.place else after
 
 
 def allowed_target(command: cmd.TaskCommand, task: Task | None, event: TaskEvent) -> bool:
     """Whether the event leads where the table says this command may lead."""
     row = BY_COMMAND[type(command)]
-    after = f"{event.state.value}/{event.reason.value}" if event.reason.value else event.state.value
+    after = place(event.state, event.reason)
     return after in row.targets or moved(task, event) in row.targets

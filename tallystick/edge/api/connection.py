@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from tallystick import wire
-from tallystick.app.calls import Handler
+from tallystick.app.calls import CallerFacts, Handler
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.core.errors import Refused, denied, invalid, unavailable
 from tallystick.edge.api import peer
@@ -60,6 +60,7 @@ class Connection(asyncio.Protocol):
         self.uid = self.pid = -1
         self.client = ""
         self.calls: dict[int, RunningCall] = {}
+        self.said: tuple[tuple[Any, ...], CallerFacts] | None = None
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._is_discarding = False

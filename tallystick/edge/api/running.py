@@ -12,6 +12,7 @@ from tallystick.core.errors import Refused, invalid
 TEXT = 128 * 1024
 """Characters of output per line, so that no line grows without bound."""
 
+_SAYS = ("env", "cwd", "tty")
 _DOORS = {"tally": "cli", "mcp": "mcp", "hook": "hook"}
 
 
@@ -26,6 +27,8 @@ class Line(Protocol):
     pid: int
     listener: str
     client: str
+    said: tuple[tuple[Any, ...], CallerFacts] | None
+    """What the last call said of its process, and the facts made of that: most calls of a connection say the same."""
 
     def write(self, message: dict[str, Any]) -> None:
         """Send one line; nothing where the client is gone."""
@@ -59,7 +62,11 @@ class RunningCall:
     def facts(self) -> CallerFacts:
         """Who calls; looked up when first asked for, because the parents cost a walk through the processes."""
         if self._facts is None:
-            self._facts = self._look()
+            says = tuple([self.arguments.get(field) for field in _SAYS])
+            known = self._line.said
+            if known is None or known[0] != says:
+                known = self._line.said = (says, self._look())
+            self._facts = known[1]
         return self._facts
 
     def _look(self) -> CallerFacts:

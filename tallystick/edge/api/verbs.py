@@ -190,7 +190,7 @@ def _handler(desk: Desk, verb: Verb) -> Handler:
             workspace=_text(arguments, "workspace"),
             register=verb.may_register,
         )
-        return msgspec.to_builtins(await verb.do(desk, guest, given))
+        return await verb.do(desk, guest, given)  # a struct: whoever answers encodes it, once
 
     return handle
 

@@ -10,10 +10,10 @@ from typing import Final
 import apsw
 
 from tallystick.store.blobs import DamagedBlobError
-from tallystick.store.codec import GENESIS, canonical, digest_of, link
+from tallystick.store.codec import GENESIS, digest_of, link
 from tallystick.store.interface import Damage
 from tallystick.store.sqlite.log import LogReader
-from tallystick.store.sqlite.packs import HASH, POSITION, DamagedPackError, EventRow
+from tallystick.store.sqlite.packs import DIGEST, HASH, POSITION, DamagedPackError, EventRow
 
 SLICE: Final = 500
 """Events that are verified in one go."""
@@ -67,10 +67,9 @@ class Audit:
         if position != self._position + 1:
             self._found(self._position + 1, f"the events up to {position} are missing")
         assert self._previous is not None  # noqa: S101 - for the type checker
-        sealed = self._log.sealed(row)
-        if link(self._previous, position, canonical(sealed)) != row[HASH]:
+        if link(self._previous, position, self._log.canonical(row)) != row[HASH]:
             self._found(position, "the hash does not fit the event and the one before it")
-        self._verify_body(row, sealed.digest)
+        self._verify_body(row, row[DIGEST])
         self._position, self._previous = position, row[HASH]
 
     def _verify_body(self, row: EventRow, digest: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import apsw
 
 from tallystick.core.events import Recorded
 from tallystick.store.blobs import BlobStore
-from tallystick.store.codec import Codec, Sealed
+from tallystick.store.codec import Codec, Sealed, covered
 from tallystick.store.sqlite.bodies import read_body
 from tallystick.store.sqlite.names import SQL, Names
 from tallystick.store.sqlite.packs import (
@@ -84,7 +85,11 @@ class LogReader:
     def _merged(self, events: str, archived: str, values: tuple[Any, ...]) -> Iterator[EventRow]:
         # Packs are opened behind the merge, which looks ahead: a damaged one must not hide the events before it.
         rows, stubs = self._execute(SQL[events], values), self._execute(SQL[archived], values)
-        for row in heapq.merge(rows, stubs, key=itemgetter(POSITION)):
+        first = stubs.fetchone()
+        if first is None:
+            yield from rows
+            return
+        for row in heapq.merge(rows, chain([first], stubs), key=itemgetter(POSITION)):
             yield row if len(row) > BODY else self._from_pack(*row)
 
     def _from_pack(self, position: int, pack: int, found: bytes) -> EventRow:
@@ -101,7 +106,7 @@ class LogReader:
                 return
             if wanted and row[TYPE] not in wanted:
                 continue
-            if stream_prefix and not self.names.text(row[STREAM]).startswith(stream_prefix):
+            if stream_prefix and not self.names.texts[row[STREAM]].startswith(stream_prefix):
                 continue
             limit -= 1
             yield row
@@ -123,23 +128,20 @@ class LogReader:
 
     def sealed(self, row: EventRow) -> Sealed:
         """A row with the texts in place of their numbers."""
-        text = self.names.text
-        _, stream, version, _, workspace, kind, schema, at, actor, subject, trace, cause, key, data, digest = row[:HASH]
-        return Sealed(
-            text(stream),
-            version,
-            text(workspace),
-            text(kind),
-            schema,
-            at,
-            text(actor),
-            text(subject),
-            text(trace),
-            cause,
-            key,
-            data,
-            digest,
-        )
+        return Sealed(*self._plain(row))
+
+    def canonical(self, row: EventRow) -> bytes:
+        """What the hash of a row covers."""
+        stream, version, workspace, *between, digest = self._plain(row)
+        return covered((workspace, stream, version, *between, digest.hex()))
+
+    def _plain(self, row: EventRow) -> tuple[Any, ...]:
+        """The values of `Sealed`, in its order."""
+        text = self.names.texts
+        _, stream, version, _, workspace, kind, schema, at, actor, subject, trace, cause, key, data, digest, _, _ = row
+        names = text[stream], text[workspace], text[kind], text[actor], text[subject], text[trace]
+        stream, workspace, kind, actor, subject, trace = names
+        return (stream, version, workspace, kind, schema, at, actor, subject, trace, cause, key, data, digest)
 
     def body(self, row: EventRow, digest: bytes) -> bytes | None:
         """The body of a row with its salt, from its file if it is in one; None if it has none or it was erased."""

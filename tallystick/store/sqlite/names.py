@@ -15,6 +15,17 @@ SQL: Final = named_statements("log.sql")
 _KEPT: Final = 100_000
 
 
+class _Texts(dict[int, str]):
+    """Texts by number; one that is not remembered is read. A plain look-up, because it is the inner loop of a scan."""
+
+    def __init__(self, read: Callable[[int], str]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, number: int) -> str:
+        return self._read(number)
+
+
 class Names:
     """The numbers of texts as one connection sees them. A bounded cache stands in front of the table."""
 
@@ -22,14 +33,10 @@ class Names:
         self._execute: Callable[..., Any] = connection.execute
         self._executemany = connection.executemany
         self._numbers: dict[str, int] = {}
-        self._texts: dict[int, str] = {}
+        self.texts = _Texts(self._read_text)
+        """The texts of numbers."""
         self._given: list[tuple[int, str]] = []
         self._last = 0
-
-    def text(self, number: int) -> str:
-        """The text of a number."""
-        text = self._texts.get(number)
-        return text if text is not None else self._read_text(number)
 
     def find(self, text: str) -> int:
         """The number of a text, 0 if it has none."""
@@ -59,7 +66,7 @@ class Names:
     def forget(self) -> None:
         """Drop everything that is remembered: a transaction was rolled back, or somebody else wrote."""
         self._numbers.clear()
-        self._texts.clear()
+        self.texts.clear()
         self._given.clear()
         self._last = self._execute(SQL["name_last"]).fetchall()[0][0]
 
@@ -70,8 +77,8 @@ class Names:
         return text
 
     def _remember(self, text: str, number: int) -> None:
-        if len(self._texts) >= _KEPT and not self._given:  # what was given stands nowhere else until `write`
+        if len(self.texts) >= _KEPT and not self._given:  # what was given stands nowhere else until `write`
             self._numbers.clear()
-            self._texts.clear()
+            self.texts.clear()
         self._numbers[text] = number
-        self._texts[number] = text
+        self.texts[number] = text

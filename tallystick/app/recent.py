@@ -1,0 +1,108 @@
+"""What is kept of the record in memory beside the heads, so that the usual question needs no look into the store."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+from tallystick.core.events import Recorded
+from tallystick.core.state import Task, Work
+from tallystick.store.interface import Store
+
+_GROUPS = 4096
+_BYTES = 8 * 1024 * 1024
+_EVENT_BYTES = 2048
+"""What an event takes in memory beside its text, about."""
+
+
+class Groups:
+    """Which tasks belong together: read once per group, then kept exact, uncommitted events included."""
+
+    def __init__(
+        self, store: Store, query: str, field: str, group_of: Callable[[Task], str], pending: Mapping[str, Work]
+    ) -> None:
+        self._store = store
+        self._query = query
+        self._field = field
+        self._group_of = group_of
+        self._pending = pending
+        self._known: dict[str, set[str]] = {}
+
+    async def of(self, group: str) -> tuple[str, ...]:
+        """The tasks of a group."""
+        if group not in self._known:
+            rows = await self._store.query(self._query, **{self._field: group})
+            self._begin(group, {str(row["task_id"]) for row in rows})
+        return tuple(sorted(self._known[group]))
+
+    def committed(self, group: str) -> tuple[str, ...] | None:
+        """The same as committed; None where that is not known without a look into the store."""
+        if group not in self._known or any(self._group_of(work.task) == group for work in self._pending.values()):
+            return None
+        return tuple(sorted(self._known[group]))
+
+    def _begin(self, group: str, found: set[str]) -> None:
+        if len(self._known) >= _GROUPS:
+            self._known.clear()
+        self._known[group] = found
+        for task_id, work in self._pending.items():  # the store cannot know these yet
+            found.discard(task_id)
+            if self._group_of(work.task) == group:
+                found.add(task_id)
+
+    def begin_empty(self, group: str) -> None:
+        """A new group that nothing can belong to yet."""
+        if len(self._known) >= _GROUPS:
+            self._known.clear()
+        self._known[group] = set()
+
+    def moved(self, before: Work | None, after: Work) -> None:
+        """A task has a new event, and may have changed its group."""
+        task_id = after.task.task_id
+        if before is not None:
+            self._known.get(self._group_of(before.task), set()).discard(task_id)
+        known = self._known.get(self._group_of(after.task))
+        if known is not None:
+            known.add(task_id)
+
+    def clear(self) -> None:
+        """Read again what is asked for next."""
+        self._known.clear()
+
+
+class Histories:
+    """The events of tasks that were written to lately, as committed: whoever is told of an event looks at its task."""
+
+    def __init__(self) -> None:
+        self._events: OrderedDict[str, list[Recorded]] = OrderedDict()
+        self._bytes = 0
+
+    def of(self, task_id: str) -> list[Recorded] | None:
+        """All events of a task in order; None where they are not kept."""
+        return self._events.get(task_id)
+
+    def committed(self, recorded: Recorded) -> None:
+        """One more event. A history is kept from its first event or not at all."""
+        before = self._events.get(recorded.stream, [])
+        if len(before) != recorded.version - 1:
+            self.forget(recorded.stream)
+            return
+        self._events[recorded.stream] = [*before, recorded]
+        self._events.move_to_end(recorded.stream)
+        self._bytes += _size(recorded)
+        while self._bytes > _BYTES:
+            self.forget(next(iter(self._events)))
+
+    def forget(self, task_id: str) -> None:
+        """Its stream was rewritten, or there is no room."""
+        self._bytes -= sum(map(_size, self._events.pop(task_id, [])))
+
+    def clear(self) -> None:
+        """Keep none."""
+        self._events.clear()
+        self._bytes = 0
+
+
+def _size(recorded: Recorded) -> int:
+    text = recorded.event.text
+    return _EVENT_BYTES + (len(text.title) + len(text.body) if text else 0)
