@@ -78,15 +78,6 @@ class Replay:
                 table[key] = msgspec.structs.replace(table[key], unread=row.unread)
 
 
-async def _before(store: Store, recorded: ev.Recorded) -> Work | None:
-    """The work of a task that was settled, and so let go of, before something more happened to it."""
-    work: Work | None = None
-    if recorded.version > 1:
-        for earlier in await store.load(recorded.stream):
-            work = evolve(work, earlier) if earlier.version < recorded.version else work
-    return work
-
-
 async def replay(store: Store, maintenance: Maintenance, limits: Limits) -> list[dict[str, Any]]:
     """Where the stored views differ from a replay: table, key, stored, replayed. Empty when they agree."""
     replayed = Replay(limits)
