@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 
 from bench.disk import raw
 from bench.load import NAMES, PAIRS, cycles
 from bench.machine import Machine
-from bench.others import SYSTEMS, missing
-from bench.table import Row, at
+from bench.systems import SYSTEMS
+from bench.table import Row, Skip, at
 
-NOT_BUILT = {
-    "nats": "NATS JetStream sync always: not compared in this issue; it needs nats-server 2.15 and nats-py",
-    "procrastinate": "procrastinate: not compared in this issue; it needs PostgreSQL and procrastinate",
+NOT_COMPARED = {
     "mcp-agent-mail": "mcp-agent-mail: not compared in this issue; see shared measurements in docs/performance.md",
 }
 
 
 def measure(machine: Machine, quick: bool) -> list[Row]:
     """The rows."""
-    for name, why in NOT_BUILT.items():
+    for name, why in NOT_COMPARED.items():
         print(f"SKIPPED cycle-32-{name}: {why}", flush=True)
     rounds = 3 if quick else 7
     folder = machine.new("disk")
@@ -30,12 +27,14 @@ def measure(machine: Machine, quick: bool) -> list[Row]:
         host = running.enter_context(machine.host())
         host.agents(*NAMES)
         others = {}
-        for name, (context, modules, program, _) in SYSTEMS.items():
-            lacks = missing(*modules) or (f"install {program}" if program and not shutil.which(program) else "")
-            if lacks:
-                print(f"SKIPPED cycle-32-{name}: {lacks}", flush=True)
+        for name, system in SYSTEMS.items():
+            try:
+                if lacks := system.lacks():
+                    raise Skip(lacks)
+                others[name] = running.enter_context(system.context(machine))
+            except Skip as missing:
+                print(f"SKIPPED cycle-32-{name}: {missing}", flush=True)
                 continue
-            others[name] = running.enter_context(context(machine))
             against[name] = []
         for _ in range(rounds):
             _, took = raw(folder, 300)
@@ -47,7 +46,6 @@ def measure(machine: Machine, quick: bool) -> list[Row]:
     note = "ask, take, submit, and the sender's wait returns with the result; three durable events"
     rows = [Row("cycle-1", "cycle, 1 pair: p50 over the p50 of raw append + fdatasync", 14.0, False, single, note=note)]
     for name, ratios in against.items():
-        context, _, _, target = SYSTEMS[name]
-        what = f"cycles, 32 pairs: rate over the rate of {name}"
-        rows.append(Row(f"cycle-32-{name}", what, target, True, ratios, note=" ".join((context.__doc__ or "").split())))
+        system, what = SYSTEMS[name], f"cycles, 32 pairs: rate over the rate of {name}"
+        rows.append(Row(f"cycle-32-{name}", what, system.target, True, ratios, note=system.note))
     return rows

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
+import secrets
 import shutil
 import signal
 import socket
@@ -15,8 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from bench.table import Skip
 from tallystick import wire
 
+ROOT = Path(__file__).resolve().parents[1]
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 
@@ -26,6 +30,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tb-"))
+        self.folder.chmod(0o711)  # PostgreSQL, which refuses to run as root, has to reach its own folder below
         self._children: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
@@ -41,7 +46,9 @@ class Machine:
         """A fresh folder."""
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))
 
-    def start(self, *argv: str, env: dict[str, str] | None = None, cwd: str = "/") -> subprocess.Popen[bytes]:
+    def start(
+        self, *argv: str, env: dict[str, str] | None = None, cwd: str = "/", **user: Any
+    ) -> subprocess.Popen[bytes]:
         """A child in a process group of its own, silent."""
         child = subprocess.Popen(
             argv,
@@ -51,6 +58,7 @@ class Machine:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            **user,
         )
         self._children.append(child)
         return child
@@ -91,6 +99,35 @@ class Machine:
         with self.running("redis-server", *options.split(), "--save", "", "--protected-mode", "yes"):
             until(lambda: _accepts(port), "redis-server")
             yield port
+
+    @contextlib.contextmanager
+    def nats(self, config: str) -> Iterator[int]:
+        """NATS with what the text says, on a free loopback port."""
+        port, folder = free_port(), self.new("nats")
+        path = folder / "nats.conf"
+        path.write_text(config.format(port=port, folder=folder / "store"), encoding="utf-8")
+        with self.running(program("nats-server"), "--config", str(path)) as child:
+            _until_up(child, lambda: _accepts(port), "nats-server: `sync_interval: always` needs 2.10 or newer")
+            yield port
+
+    @contextlib.contextmanager
+    def postgres(self) -> Iterator[str]:
+        """PostgreSQL with a fresh cluster that syncs as it comes, on a free loopback port: how to connect."""
+        port, folder, password, user = free_port(), self.new("postgres"), secrets.token_hex(16), _unprivileged()
+        secret, data = folder / "password", str(folder / "data")
+        secret.write_text(password, encoding="utf-8")
+        if user:
+            for path in (secret, folder):
+                os.chown(path, user["user"], user["group"])
+        made = (program("initdb"), "-D", data, "-U", "bench", "-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8")
+        found = subprocess.run(made, capture_output=True, text=True, check=False, cwd="/", **user)
+        if found.returncode:
+            raise Skip(f"initdb failed: {' '.join(found.stderr.split())[-300:]}")
+        options = ("-p", str(port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
+        with self.running(program("postgres"), "-D", data, *options, **user) as child:
+            ready = (program("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port))
+            _until_up(child, lambda: subprocess.run(ready, check=False).returncode == 0, "postgres")
+            yield f"host=127.0.0.1 port={port} user=bench dbname=postgres password={password}"
 
 
 class Host:
@@ -149,6 +186,21 @@ def environment(home: Path) -> dict[str, str]:
     return {"TALLY_HOME": str(home), "TALLY_SOCKET": "", "TALLY_SESSION": "", "TALLY_AGENT": ""}
 
 
+def program(name: str) -> str:
+    """Where a program is: on PATH, beside this Python, or where Debian keeps PostgreSQL's; empty where it is not."""
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name.zfill(4), reverse=True)
+    places = (os.environ.get("PATH", os.defpath), str(Path(sys.prefix) / "bin"), *map(str, debian))
+    return shutil.which(name, path=os.pathsep.join(places)) or ""
+
+
+def _unprivileged() -> dict[str, Any]:
+    """For root: start a child as nobody."""
+    if os.geteuid():
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
 def free_port() -> int:
     """A loopback port that is free now."""
     with socket.socket() as sock:
@@ -160,6 +212,13 @@ def _accepts(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
+
+
+def _until_up(child: subprocess.Popen[bytes], condition: Any, what: str) -> None:
+    """Wait until a server answers; one that ends instead cannot be compared with here."""
+    until(lambda: child.poll() is not None or condition(), what)
+    if child.poll() is not None:
+        raise Skip(f"it ended while it started ({what})")
 
 
 def until(condition: Any, what: str, seconds: float = START_SECONDS) -> None:

@@ -4,28 +4,19 @@ B answers 1 KiB, A sees the answer. Every function gives cycles per second of `p
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from bench.client import BODY, run
 from bench.load import PAIRS, shared
-from bench.machine import Machine
+from bench.machine import ROOT, Machine
 
-ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 120
 Cycles = Callable[[int, int], float]
-
-
-def missing(*modules: str) -> str:
-    """How to enable what needs these modules; empty where all are there."""
-    gone = [name for name in modules if importlib.util.find_spec(name) is None]
-    return f"pip install {' '.join(gone)}" if gone else ""
 
 
 def _threads(pairs: int, count: int, one: Callable[[int], None]) -> float:
@@ -137,12 +128,3 @@ def redis_streams(machine: Machine) -> Iterator[Cycles]:
             return run(main())
 
         yield measured
-
-
-SYSTEMS: dict[str, tuple[Any, tuple[str, ...], str, float]] = {
-    "persist-queue": (persist_queue, ("persistqueue",), "", 3.0),
-    "huey": (huey, ("huey",), "", 3.0),
-    "celery": (celery, ("celery", "redis"), "redis-server", 8.0),
-    "redis-streams": (redis_streams, ("redis",), "redis-server", 1.0),
-}
-"""By name: the context, the modules and the program it needs, and the target at 32 pairs."""
