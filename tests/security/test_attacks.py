@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -265,6 +266,31 @@ def test_a_search_path_leads_a_check_to_the_record_of_the_host(tmp_path, way):
     assert str(tmp_path / "bin") in found
     assert str(entry[way]) not in found
     assert str(entry[way]) not in prefixes("true", "", str(entry[way]), hidden=(str(home),))
+
+
+SECRET = "TOP SECRET"
+REPLACED = {
+    "file": 'rm -rf .git; echo "gitdir: {there}/.git" > .git',
+    "link": "rm -rf .git; ln -s {there}/.git .git",
+    "alternates": "echo {there}/.git/objects > .git/objects/info/alternates; echo {head} > .git/HEAD",
+    "emptied": "rm -rf .git",
+}
+
+
+@pytest.mark.parametrize("how", REPLACED)
+def test_a_command_makes_the_host_read_another_repository_for_it(place, how):
+    repo, there = place.repository("here"), place.repository("there")
+    head = place.commit(there, SECRET)
+    words = REPLACED[how].format(there=there, head=head)
+    (repo / "go.sh").write_text(f"echo two >> a.txt; {words}\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "go")
+    place.tally("join", "sly", "--run", "sh go.sh", cwd=repo, env={"PATH": "/usr/bin:/bin"})
+    task = place.call("ask", cwd=str(repo), address="@sly", title="go", expect="change")["task_id"]
+    place.until(task, "failed")
+    (mirror,) = (place.path / "mirrors").glob("*.git")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(mirror, "--git-dir", str(mirror), "cat-file", "-e", head)
 
 
 class Bare:
