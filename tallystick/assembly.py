@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from tallystick import __version__, wire
@@ -75,8 +76,9 @@ def assemble(
     views = Views(store, heads, presence, clock, feed, blobs, limits, runner.level)
     hints = Hints(home, wire.hint_path, heads, views)
     executor = Executor(store, heads, gather, clock, feed, limits, hints.before_commit, reached)
-    verifier = Verifier(home, git, runner, blobs, executor, new_id, diagnostics, prefixes, reached)
-    commands = CommandTransport(home, git, runner, blobs, new_id, limits, prefixes, reached)
+    shown = partial(prefixes, hidden=(str(home), str(control_path(home).parent)))
+    verifier = Verifier(home, git, runner, blobs, executor, new_id, diagnostics, shown, reached)
+    commands = CommandTransport(home, git, runner, blobs, new_id, limits, shown, reached)
     transports = {"command": commands}
     deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, transports, diagnostics, reached)
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)

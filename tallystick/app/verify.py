@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from tallystick.core.rows import Row, TaskRow
 from tallystick.core.state import Task, Work
 
 _AT_ONCE = 2
+_JUNIT = ".tally-junit.xml"
 _JUNIT_BYTES = 5 * 1024 * 1024
 
 
@@ -103,7 +105,7 @@ class Verifier:
     async def _needs_permission(self, task: Task) -> bool:
         """A command that no person registered runs without a sandbox only after a person's yes to exactly this."""
         spec = task.done_when
-        if spec is None or spec.check_id or self._runner.level() != "none":
+        if spec is None or not self._unregistered(spec):
             return False
         digest = action_digest(task, spec)
         asked = [p for p in task.permissions if p.digest == digest]
@@ -121,6 +123,10 @@ class Verifier:
                 HOST,
             )
         return True
+
+    def _unregistered(self, spec: CheckSpec) -> bool:
+        """Whether it would run without a sandbox a command that no person ever saw."""
+        return not spec.check_id and self._runner.level() == "none"
 
     async def _check(self, task: Task, job_id: str) -> None:
         try:
@@ -152,6 +158,10 @@ class Verifier:
 
     async def run(self, task: Task, job_id: str) -> CheckRun:
         """Run the task's check at its commit (or base) and tell what was seen; changes nothing of the task."""
+        spec = task.done_when
+        if spec is not None and self._unregistered(spec):
+            refused = "This machine has no sandbox, and no person registered this command: it runs at hand-in only."
+            return _error(task, spec, task.commit or task.base_commit, refused)
         try:
             return await self._seen(task, job_id)
         finally:
@@ -172,15 +182,16 @@ class Verifier:
     async def _run_in(self, task: Task, spec: CheckSpec, commit: str, tree: Path, job_id: str) -> CheckRun:
         result = await self._adopted(job_id)
         if result is None:
-            await self._finish_setup(spec, job_id)
+            await self._finish_setup(task, spec, job_id)
             await self._git.remove(tree)
             await self._git.check_out(task.repository, commit, tree, spec.protect, task.base_commit)
-            failed = await self._set_up(task, spec, tree, job_id)
+            await asyncio.to_thread(_drop_report, tree / _JUNIT)
+            failed = await self._set_up(task, spec, job_id)
             if failed is not None:
                 return _error(task, spec, commit, failed)
             result = await self._runner.run(self._job(task, spec, spec.argv, tree, job_id))
         protected = await self._protected_changed(task, spec, commit)
-        junit = await asyncio.to_thread(_read_capped, tree / ".tally-junit.xml")
+        junit = await asyncio.to_thread(_read_capped, tree / _JUNIT)
         return self._judge(task, spec, commit, result, protected, junit)
 
     async def _adopted(self, job_id: str) -> JobResult | None:
@@ -196,9 +207,9 @@ class Verifier:
             return None
         return result
 
-    async def _finish_setup(self, spec: CheckSpec, job_id: str) -> None:
+    async def _finish_setup(self, task: Task, spec: CheckSpec, job_id: str) -> None:
         """Wait for a setup that an earlier host started: two at once would write into one folder."""
-        cache, setup_id = self._cache(spec), f"{job_id}-setup"
+        cache, setup_id = self._cache(spec, task.repository), f"{job_id}-setup"
         if cache is None:
             return
         try:
@@ -208,14 +219,21 @@ class Verifier:
         except Refused as refusal:  # nobody saw how it ended: it is made again
             self._diagnostics.record("setup lost", job=setup_id, detail=str(refusal))
         self._runner.forget(setup_id)
+        await self._clean(self._home / "worktrees" / setup_id)
 
-    def _job(self, task: Task, spec: CheckSpec, argv: tuple[str, ...], tree: Path, job_id: str) -> Job:
-        environment = self.environment(spec, task.task_id, tree)
-        cache = self._cache(spec)
+    def _job(
+        self, task: Task, spec: CheckSpec, argv: tuple[str, ...], tree: Path, job_id: str, *, fills: bool = False
+    ) -> Job:
+        """`fills`: it is the setup. All others only read what that made: a check runs what is to be judged, and could
+        otherwise leave something there that judges the next."""
+        environment = self.environment(spec, task.task_id, tree, task.repository)
+        cache = self._cache(spec, task.repository)
+        caches = (str(cache),) if cache else ()
         binds = (
             *self._prefixes(argv[0], spec.search_path, spec.virtual_env, ""),
             *spec.binds,
             *self._mirror(task.repository),
+            *(() if fills else caches),
         )
         return Job(
             job_id=job_id,
@@ -224,25 +242,23 @@ class Verifier:
             environment=environment,
             seconds=spec.seconds,
             output_bytes=spec.output_bytes,
-            sandbox=Sandbox(
-                read_only=binds, writable=(str(tree), *((str(cache),) if cache else ())), network=spec.network
-            ),
+            sandbox=Sandbox(read_only=binds, writable=(str(tree), *(caches if fills else ())), network=spec.network),
             label=task.task_id,
         )
 
-    def environment(self, spec: CheckSpec, task_id: str, tree: Path) -> dict[str, str]:
+    def environment(self, spec: CheckSpec, task_id: str, tree: Path, repository: str = "") -> dict[str, str]:
         """What the check finds in its environment: the registered search path, ids, nothing of the host's own."""
         environment = {
             "PATH": spec.search_path or "/usr/local/bin:/usr/bin:/bin",
             "LANG": "C.UTF-8",
             "LC_ALL": "C.UTF-8",
             "TALLY_TASK": task_id,
-            "TALLY_JUNIT": str(tree / ".tally-junit.xml"),
+            "TALLY_JUNIT": str(tree / _JUNIT),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         if spec.virtual_env:
             environment["VIRTUAL_ENV"] = spec.virtual_env
-        cache = self._cache(spec)
+        cache = self._cache(spec, repository)
         if cache:
             environment["TALLY_SETUP"] = str(cache)
         return environment
@@ -251,17 +267,19 @@ class Verifier:
         path = self._home / "mirrors" / f"{repository}.git"
         return (str(path),) if path.is_dir() else ()
 
-    def _cache(self, spec: CheckSpec) -> Path | None:
-        """Where `--setup` keeps what it made, by what it was made from."""
+    def _cache(self, spec: CheckSpec, repository: str) -> Path | None:
+        """Where `--setup` keeps what it made, by what it was made from: no two repositories or checks share it."""
         if not spec.setup:
             return None
-        parts = (*spec.setup, spec.search_path, spec.virtual_env)
+        parts = (repository, spec.check_id, *spec.setup, spec.search_path, spec.virtual_env)
         digest = sha256("".join(f"{len(p)}:{p}" for p in parts).encode()).hexdigest()
         return self._home / "setups" / digest[:32]
 
-    async def _set_up(self, task: Task, spec: CheckSpec, tree: Path, job_id: str) -> str | None:
-        """Run `--setup` once; its folder stays for later runs. Returns why it failed, or None."""
-        cache = self._cache(spec)
+    async def _set_up(self, task: Task, spec: CheckSpec, job_id: str) -> str | None:
+        """Run `--setup` once; its folder stays for later runs. Returns why it failed, or None.
+
+        It runs on the base and not on the work: what is made there serves the checks of others too."""
+        cache = self._cache(spec, task.repository)
         if cache is None:
             return None
         done = cache / ".done"
@@ -269,7 +287,13 @@ class Verifier:
             return None
         await asyncio.to_thread(lambda: cache.mkdir(mode=0o700, parents=True, exist_ok=True))
         setup_id = f"{job_id}-setup"
-        result = await self._runner.run(self._job(task, spec, spec.setup, tree, setup_id))
+        tree = self._home / "worktrees" / setup_id
+        await self._git.remove(tree)
+        await self._git.check_out(task.repository, task.base_commit or task.commit, tree, (), "")
+        try:
+            result = await self._runner.run(self._job(task, spec, spec.setup, tree, setup_id, fills=True))
+        finally:
+            await self._clean(tree)
         self._runner.forget(setup_id)
         if result.exit_code != 0:
             return f"Its setup failed: {_ended(result)}. {_tail(result)}"
@@ -301,7 +325,7 @@ class Verifier:
             outcome=_outcome(spec, result, counts.ran if counts else 0),
             commit=commit,
             repository=task.repository,
-            environment_sha256=environment_digest(self.environment(spec, task.task_id, Path("tree"))),
+            environment_sha256=environment_digest(self.environment(spec, task.task_id, Path("tree"), task.repository)),
             sandbox=result.level,
             exit_code=result.exit_code,
             signal=result.signal,
@@ -389,6 +413,12 @@ def _tail(result: JobResult) -> str:
 def _under(path: str, guarded: str) -> bool:
     guarded = guarded.rstrip("/")
     return path == guarded or path.startswith(f"{guarded}/")
+
+
+def _drop_report(path: Path) -> None:
+    """Take away a report that was handed in with the work: only what this run writes may count."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def _read_capped(path: Path) -> bytes:

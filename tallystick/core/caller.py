@@ -75,14 +75,20 @@ def client_among(ancestors: tuple[str, ...]) -> str:
     return next((CLIENTS[name] for name in ancestors if name in CLIENTS), "")
 
 
+def person_by_name(claim: CallerClaim) -> str:
+    """Why a caller may not call itself a person, in `--as` or TALLY_AGENT; empty where it may."""
+    if claim.listener or claim.session:
+        return "it came from a session"
+    return f"it came from {claim.client}, a coding client" if claim.client and claim.setting != "uid" else ""
+
+
 def person_way(claim: CallerClaim) -> str:
     """How a person is known to act, for the record; or, after `!`, why a person's verb is refused."""
-    if claim.listener or claim.session:
-        return "!it came from a session"
+    denied = person_by_name(claim)
+    if denied:
+        return f"!{denied}"
     if claim.setting == "uid":
         return "uid"
-    if claim.client:
-        return f"!it came from {claim.client}, a coding client"
     if claim.setting == "page":
         return "!this host takes a person's decisions on its page only"
     return "terminal" if claim.terminal else "!it did not come from a terminal"

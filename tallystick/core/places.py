@@ -106,7 +106,7 @@ def _register(c: cmd.RegisterWorkspace, ctx: Context) -> ev.WorkspaceRegistered 
 
 def _coordinator(c: cmd.ChooseCoordinator, ctx: Context) -> ev.CoordinatorChosen | Unchanged:
     place = _workspace(c.workspace_id, ctx.directory)
-    if place.coordinator and ctx.actor.kind is ActorKind.AGENT:
+    if ctx.actor.kind is ActorKind.AGENT and (place.coordinator or c.agent not in ("", ctx.actor.id)):
         raise denied("Only a person may change the coordinator.", "Ask the person you work for.")
     if place.coordinator == c.agent:
         return Unchanged(c.workspace_id)

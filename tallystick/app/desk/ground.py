@@ -21,7 +21,7 @@ from tallystick.app.presence import Presence
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
 from tallystick.core import commands as cmd
-from tallystick.core.caller import CallerClaim, client_among, identify, person_way
+from tallystick.core.caller import CallerClaim, client_among, identify, person_by_name, person_way
 from tallystick.core.directory import Agent, Directory, Workspace
 from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid, not_found
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix, is_id, short
@@ -88,7 +88,8 @@ class Ground:
         place, registered = await self._workspace(facts, directory, workspace, register=register)
         claim = self._claim(facts, as_name, place)
         verdict = identify(claim)
-        actor = await self._actor(verdict.kind, verdict.name, place, facts)
+        self._refuse_impostor(claim, verdict.name)
+        actor = await self._actor(verdict.kind, verdict.name, place, facts, workspace)
         way = person_way(claim)
         self._refuse_foreign(actor, place, workspace)
         if actor.session and self.s.presence.heard(actor.session):
@@ -105,6 +106,12 @@ class Ground:
             registered=registered,
         )
 
+    def _refuse_impostor(self, claim: CallerClaim, name: str) -> None:
+        """Sessions and coding clients may be any agent by name, but no person: that would lift all their limits."""
+        why = person_by_name(claim)
+        if why and self.directory.named(name) in self.directory.persons:
+            raise denied(f"@{name} is a person, and {why}.", "Say which agent you are: --as NAME.")
+
     def _claim(self, facts: CallerFacts, as_name: str, place: Workspace) -> CallerClaim:
         client = client_among(facts.ancestors)
         members = self.directory.members(place.workspace_id) if client else ()
@@ -120,11 +127,11 @@ class Ground:
             setting=self.s.person_verbs,
         )
 
-    async def _actor(self, kind: str, name: str, place: Workspace, facts: CallerFacts) -> Actor:
+    async def _actor(self, kind: str, name: str, place: Workspace, facts: CallerFacts, named: str) -> Actor:
         if kind in ("listener", "session"):
             return self._of_session(name, kind, facts)
         if kind == "agent":
-            return await self._named_actor(name, place, facts)
+            return await self._named_actor(name, place, facts, named)
         owner = self._person_of(facts.uid)
         terminal = facts.terminal.stdin and kind == "person"
         assertion = Assertion.TERMINAL if terminal else Assertion.ASSERTED
@@ -145,11 +152,13 @@ class Ground:
         assertion = Assertion.LISTENER if kind == "listener" else Assertion.ASSERTED
         return Actor(session.agent, ActorKind.AGENT, session_id, facts.door, assertion, facts.uid)
 
-    async def _named_actor(self, name: str, place: Workspace, facts: CallerFacts) -> Actor:
+    async def _named_actor(self, name: str, place: Workspace, facts: CallerFacts, named: str) -> Actor:
         party = self.directory.named(name)
         if party is not None and party in self.directory.persons:
             return Actor(party, ActorKind.PERSON, door=facts.door, uid=facts.uid)
         agent = self.directory.agents.get(party or "")
+        if agent is not None and named:
+            self._refuse_foreign(Actor(agent.agent_id, ActorKind.AGENT), place, named)
         if agent is None or place.workspace_id not in agent.workspaces:
             raise self.unknown_name(name, place.workspace_id)
         session = await self._standing_session(agent, place, facts.door)
@@ -339,7 +348,8 @@ class Ground:
         """The task that an id as typed means to this reader."""
         if typed.strip().lower() == "@last":
             last = self._last.get(guest.actor.id) or await self.s.views.newest(guest.actor.id)
-            if not last:
+            work = await self.s.heads.work(last) if last else None
+            if work is None or not self.sees(guest)(work.task.workspace):  # it may have left, or been told a wrong one
                 raise not_found("There is no last task yet.", "List what is there with `tally board`.")
             return last
         if is_id(typed, Prefix.TASK):

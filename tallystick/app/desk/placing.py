@@ -6,6 +6,8 @@ import asyncio
 import shlex
 from pathlib import Path
 
+import msgspec
+
 from tallystick.app.counts import is_test_runner
 from tallystick.app.desk import forms
 from tallystick.app.desk.ground import Ground
@@ -13,8 +15,8 @@ from tallystick.app.desk.interface import Guest
 from tallystick.app.views import people
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent, skeleton
-from tallystick.core.errors import conflict, invalid, not_found
-from tallystick.core.identity import Prefix, check_alias, short
+from tallystick.core.errors import conflict, denied, invalid, not_found
+from tallystick.core.identity import ActorKind, Prefix, check_alias, short
 from tallystick.core.model import CheckKind, CheckSpec
 
 _MODES = {"stop": "stopped", "pause": "paused", "resume": "running", "drain": "draining"}
@@ -103,7 +105,11 @@ class Placing(Ground):
             raise not_found(f"{path!r} is not a directory.", "Name an existing directory.")
         place = next((w for w in self.directory.workspaces.values() if w.root == str(root)), None)
         place = place or await self.register(str(root), guest.facts.uid)
-        return people.workspace(place, self.directory, current=place.workspace_id == guest.workspace)
+        shown = people.workspace(place, self.directory, current=place.workspace_id == guest.workspace)
+        if self.sees(guest)(place.workspace_id):
+            return shown
+        # That it was registered before, and who is there, is nothing to an agent that is no member.
+        return msgspec.structs.replace(shown, members=(), providers=(), checks=(), coordinator="", mode="running")
 
     async def allow(self, guest: Guest, provider: str) -> forms.Done:
         """Consent that this workspace's content goes to a model provider."""
@@ -181,6 +187,9 @@ class Placing(Ground):
         if target == "workspace":
             place = self.directory.workspaces[guest.workspace]
             return cmd.SetWorkspaceMode(workspace_id=guest.workspace, mode=mode), f"Workspace {place.name}"
+        if target.startswith("ses_") and guest.actor.kind is ActorKind.AGENT:
+            # Said before it is looked for: what runs elsewhere is nothing to an agent.
+            raise denied("Only a person may stop or resume a session.", "Ask the person you work for.")
         if target.startswith("@") and target != "@last":
             agent = self.member(guest, target)
             return cmd.SetAgentMode(agent_id=agent.agent_id, mode=mode), target

@@ -145,8 +145,9 @@ class Reading(Ground):
     async def _tracked(self, guest: Guest, typed: str) -> tuple[Path, str]:
         place = self._repository_of(guest)
         here = Path(guest.directory or place.root)
-        repository = await self.s.git.find(here)
-        root = Path(repository.root) if repository else Path(place.root)
+        found = await self.s.git.locate(here)
+        own = found is not None and place.common_directory in ("", found.common_directory)
+        root = Path(found.root) if found is not None and own else Path(place.root)
         try:
             return root, str(real(here, typed).relative_to(root))
         except ValueError:

@@ -192,7 +192,10 @@ class Working(Evidence):
     async def settle(self, guest: Guest, trace: str) -> forms.Moved:
         """Declare a trace finished: refused while a part is open."""
         trace_id = await self.trace_id(guest, trace)
+        sees = self.sees(guest)
         parts = await self.s.views.rows("in_trace", trace=trace_id)
+        if not any(sees(str(row["workspace"])) for row in parts):
+            parts = []  # absent and not visible are told in the same words
         still_open = tuple(str(row["task_id"]) for row in parts if row["open"])
         moved = None
         for row in parts:

@@ -89,11 +89,17 @@ class Connection(asyncio.Protocol):
             return denied("This host serves another user.", "Set TALLY_HOME to a home of your own.")
         if self.door.is_stopping:
             return BUSY
-        if len(self.door.connections) >= self.door.bounds.connections:
+        if len(self.door.connections) >= self.door.bounds.connections - self._kept_free():
             return unavailable(
                 f"The host already serves {self.door.bounds.connections} connections.", "Close some and try again."
             )
         return None
+
+    def _kept_free(self) -> int:
+        """Of the last connections a process that holds one already gets none: no program alone locks all others out."""
+        few = min(16, self.door.bounds.connections // 20)
+        nearly_full = len(self.door.connections) >= self.door.bounds.connections - few
+        return few if nearly_full and any(c.pid == self.pid for c in self.door.connections) else 0
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """The client went away; its calls are told, not killed: what was asked may still be recorded."""
@@ -240,6 +246,10 @@ class Connection(asyncio.Protocol):
         if self._ancestors is None:
             self._ancestors = peer.ancestors(self.pid)
         return self._ancestors
+
+    def has_terminal(self, number: int) -> bool:
+        """Whether that descriptor of the client is a terminal, as the kernel knows it."""
+        return peer.has_terminal(self.pid, number)
 
     def leave(self) -> None:
         """The host stops or this listener ends: whoever still waits is told, the connection ends."""

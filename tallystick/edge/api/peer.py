@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path, PurePath
@@ -24,6 +26,25 @@ def ancestors(pid: int) -> tuple[str, ...]:
         parent, found = read(parent)
         names += found
     return tuple(names)
+
+
+def has_terminal(pid: int, number: int) -> bool:
+    """Whether that descriptor of a process is a terminal: the kernel's word for what a client says of itself.
+
+    Where there is no /proc to ask, the client is believed."""
+    if sys.platform != "linux":
+        return True
+    path = f"/proc/{pid}/fd/{number}"
+    try:
+        if not stat.S_ISCHR(Path(path).stat().st_mode):
+            return False
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.isatty(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _read_linux(pid: int) -> tuple[int, list[str]]:

@@ -42,6 +42,10 @@ class Line(Protocol):
         """Names of the client's parents, looked up once."""
         ...
 
+    def has_terminal(self, number: int) -> bool:
+        """Whether that descriptor of the client is a terminal."""
+        ...
+
 
 class RunningCall:
     """Implements `Call`."""
@@ -78,7 +82,7 @@ class RunningCall:
             ancestors=self._line.ancestors(),
             environment=_texts(fields.get("env", {})),
             directory=_text(fields.get("cwd", ""), "cwd"),
-            terminal=_terminal(fields.get("tty", {})),
+            terminal=_terminal(fields.get("tty", {}), self._line),
             door=_DOORS.get(self._line.client, "api"),
         )
 
@@ -199,14 +203,15 @@ def _texts(value: Any) -> dict[str, str]:
     return {name: _text(item, f"env.{name}") for name, item in value.items()}
 
 
-def _terminal(value: Any) -> Terminal:
+def _terminal(value: Any, line: Line) -> Terminal:
+    """What the client says of its terminal; that it has one, only where that is so."""
     if not isinstance(value, dict):
         raise invalid("The field tty must be an object.", "Use the `tally` command or the SDK.")
     columns = value.get("columns", 80)
     width = columns if type(columns) is int else 80
     return Terminal(
-        stdin=value.get("stdin") is True,
-        stdout=value.get("stdout") is True,
-        stderr=value.get("stderr") is True,
+        stdin=value.get("stdin") is True and line.has_terminal(0),
+        stdout=value.get("stdout") is True and line.has_terminal(1),
+        stderr=value.get("stderr") is True and line.has_terminal(2),
         columns=min(max(width, 20), 1000),
     )

@@ -162,7 +162,10 @@ class CommandTransport:
         if result.signal is not None:
             return Receipt(outcome="failed", detail=f"It was ended by signal {result.signal}.", run=run)
         text = result.stdout[-_TEXT_BYTES:].decode("utf-8", "replace")
-        commit, changed = await self._changes(envelope, tree)
+        try:
+            commit, changed = await self._changes(envelope, tree)
+        except Refused as refusal:  # what it left cannot be read: that is its failure, and nobody waits for more
+            return Receipt(outcome="failed", detail=refusal.message, run=run)
         artifacts = await asyncio.to_thread(self._artifacts, envelope, tree)
         return Receipt(
             outcome="submitted",

@@ -66,6 +66,20 @@ def remove(target: Path) -> None:
         _clear(leaving)
 
 
+def check_own(mirror: Mirror, target: Path) -> None:
+    """Refuse a work tree of ours whose repository now leads elsewhere: what ran in there may have put another in its
+    place, and we would read for it what it cannot see itself. Nothing may run in it any more."""
+    git_dir = target / ".git"
+    own = git_dir / "objects" / "info" / "alternates"
+    links = git_dir.is_symlink() or any(
+        Path(here, name).is_symlink() for here, folders, files in os.walk(git_dir) for name in (*folders, *files)
+    )
+    expected = quoted(os.fsencode(mirror.objects.resolve())) + b"\n"
+    kept = git_dir.is_dir() and own.is_file() and own.stat().st_size == len(expected)
+    if links or not kept or own.read_bytes() != expected or os.path.lexists(git_dir / "commondir"):
+        raise conflict(f"The repository of {target} was replaced.", "Leave `.git` as it is; commits in it are fine.")
+
+
 class _Checkout:
     def __init__(self, mirror: Mirror, target: Path) -> None:
         self._mirror, self._target, self._git_dir = mirror, target, target / ".git"

@@ -103,7 +103,10 @@ class GitCommands:
     @_answered
     async def snapshot(self, repository: str, root: Path) -> Snapshot:
         """Uncommitted work of a work tree, untracked files included, as a commit in the mirror."""
-        mirror, source = self._mirror(repository), await self._source(root)
+        mirror = self._mirror(repository)
+        if root.resolve().is_relative_to(self._worktrees.resolve()):  # noqa: ASYNC240 - two look-ups
+            await asyncio.to_thread(checkout.check_own, mirror, root)
+        source = await self._source(root)
         return await snapshot.take(mirror, source, await asyncio.to_thread(self._own_ignore_file))
 
     @_answered

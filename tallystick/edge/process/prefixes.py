@@ -13,13 +13,16 @@ _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt")
 """Visible in every sandbox."""
 
 
-def prefixes(argv0: str, search_path: str, virtual_env: str, home: str = "") -> tuple[str, ...]:
+def prefixes(
+    argv0: str, search_path: str, virtual_env: str, home: str = "", hidden: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """Read-only binds for a command that a person registered, sorted, all of them existing directories.
 
     `argv0` is the command as typed, `search_path` a PATH, `virtual_env` a VIRTUAL_ENV or "", `home` the home directory
     ("" for the present user's). The result holds the entries of the path, the environment, and for the command and all
     that it is a link to or is interpreted by: its prefix (the directory above `bin`) and the prefix that this was made
-    from (`home` in pyvenv.cfg). The home itself, and whatever contains it, is never among them.
+    from (`home` in pyvenv.cfg). The home itself, and whatever contains it, is never among them;
+    nor is what leads into a `hidden` directory (the host's own: its record, its sockets), by whatever name.
     """
     walls = _walls(home or str(Path.home()))
     found: set[str] = set()
@@ -33,7 +36,8 @@ def prefixes(argv0: str, search_path: str, virtual_env: str, home: str = "") -> 
         found |= _command(Path(command).absolute(), search_path, walls)
     plain = {os.path.normpath(path) for path in found}
     # Not `Path.is_dir`: a PATH may name what this user may not look into, as after `su`.
-    return tuple(sorted(path for path in plain if _allowed(path, walls) and os.path.isdir(path)))  # noqa: PTH112
+    seen = [path for path in plain if _allowed(path, walls) and not _leads_into(path, hidden)]
+    return tuple(sorted(path for path in seen if os.path.isdir(path)))  # noqa: PTH112
 
 
 def _walls(home: str) -> frozenset[str]:
@@ -49,6 +53,17 @@ def _allowed(path: str, walls: frozenset[str]) -> bool:
     resolved = os.path.realpath(path)
     shown = any(resolved == system or resolved.startswith(system + "/") for system in _SYSTEM)
     return not shown and path not in walls and resolved not in walls
+
+
+def _leads_into(path: str, hidden: tuple[str, ...]) -> bool:
+    """Whether it lies in a hidden directory; or is a link to what holds one, where no mask would be laid over it."""
+    resolved = os.path.realpath(path)
+    for place in map(os.path.realpath, hidden):
+        if resolved == place or resolved.startswith(f"{place}/"):
+            return True
+        if resolved != path and place.startswith(resolved.rstrip("/") + "/"):
+            return True
+    return False
 
 
 def _command(command: Path, search_path: str, walls: frozenset[str]) -> set[str]:
