@@ -247,7 +247,15 @@ class Deliverer:
         actor = Actor(
             agent.agent_id, ActorKind.AGENT, session=work.task.session, door="command", assertion=Assertion.HOST
         )
-        await self._tell(self._result(work, receipt), actor)
+        try:
+            await self._tell(self._result(work, receipt), actor)
+        except Refused as refusal:
+            await self._fall_short(task_id, receipt, refusal)
+
+    async def _fall_short(self, task_id: str, receipt: Receipt, refusal: Refused) -> None:
+        """It ended, and what it did is no result (no change, nothing said): a command cannot be told to try again."""
+        text = Text(body=refusal.message)
+        await self._tell(cmd.FailTask(task_id=task_id, text=text, run=receipt.run), HOST)
 
     async def _tell(self, command: cmd.Command, actor: Actor) -> None:
         """Record what has happened; while nothing can be recorded (a full disk), again and again."""

@@ -51,7 +51,7 @@ class Asking(Evidence):
             reviewer=self.party(guest, form.review_by)[0] if form.review_by else "",
             deadline_at=self.deadline(form.deadline),
             key=form.key,
-            digest=digest_of(party, session, text, inputs, spec, form.deadline, form.review_by, form.parent),
+            digest=digest_of(party, session, text, inputs, spec, _conditions(form)),
             parent=await self._parent(guest, form),
             retry_of=await self.task_id(guest, form.retry_of) if form.retry_of else "",
             on_failure=self.party(guest, form.on_failure)[0] if form.on_failure else "",
@@ -120,12 +120,14 @@ class Asking(Evidence):
             argv = form.done_when_argv
             if any("\0" in word for word in argv):
                 raise invalid("A command cannot contain a NUL character.", "Give it as it is typed in a shell.")
+            by_person = guest.actor.kind is ActorKind.PERSON
+            environment = guest.facts.environment if by_person else {}  # an agent names no directories to be shown
             return CheckSpec(
                 name=" ".join(argv)[:80],
                 argv=argv,
                 kind=CheckKind.TEST if is_test_runner(argv) else CheckKind.COMMAND,
-                search_path=guest.facts.environment.get("PATH", ""),
-                virtual_env=guest.facts.environment.get("VIRTUAL_ENV", ""),
+                search_path=environment.get("PATH", ""),
+                virtual_env=environment.get("VIRTUAL_ENV", ""),
                 seconds=int(self.s.limits.check_seconds),
                 output_bytes=self.s.limits.check_output_bytes,
             )
@@ -189,6 +191,11 @@ def duration(typed: str) -> float | None:
     """Seconds of `90s`, `30m`, `2h`, `3d`, `1w`; None for anything else."""
     found = _DURATION.match(typed.strip().lower())
     return float(found.group(1)) * _UNITS[found.group(2)] if found else None
+
+
+def _conditions(form: forms.Ask) -> tuple[str, ...]:
+    """What an ask says besides the work itself, as typed: part of what makes it the same request."""
+    return form.expect, form.deadline, form.review_by, form.parent, form.on_failure, form.retry_of
 
 
 def _brief(form: forms.Ask) -> Brief:
