@@ -70,9 +70,16 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "cancel ignored for what the holder writes",
         "task/decide.py",
-        "        task.cancel_requested_at\n        and Role",
-        "        False\n        and Role",
+        "    if task.cancel_requested_at:\n",
+        "    if False:\n",
         f"{MOVES}::test_after_cancel_was_asked_the_holder_can_only_give_it_back",
+    ),
+    Mutant(
+        "a stop is not a stop",
+        "task/decide.py",
+        "    if is_stopped(",
+        "    if False and is_stopped(",
+        f"{MOVES}::test_after_a_stop_nothing_is_taken_from_a_holder_but_that_it_gives_the_task_back",
     ),
     Mutant(
         "tasks of other workspaces visible",
@@ -217,8 +224,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "facts in the order they become known",
         "delivery.py",
-        "tuple(sorted((*d.facts, *new), key=lambda f: ev.FACT_ORDER.index(f.fact)))",
-        "(*d.facts, *new)",
+        "tuple([known[fact] for fact in ev.FACT_ORDER if fact in known])",
+        "(*d.facts, *(f for f in facts if f.fact not in {known.fact for known in d.facts}))",
         f"{DELIVERY}::test_recorded_comes_with_the_readers_acknowledgement",
     ),
     Mutant(

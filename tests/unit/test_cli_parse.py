@@ -139,6 +139,7 @@ FORMS = {
     "up --replace": {"replace": True},
     "down": {},
     "status": {},
+    "try": {},
     "doctor": {},
     "log": {},
     "log head": {},

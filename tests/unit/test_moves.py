@@ -20,6 +20,7 @@ from tests.build import (
     ASKER,
     BOB,
     CLOSED,
+    HOME,
     PLACES,
     RUNNER,
     SECOND,
@@ -385,3 +386,19 @@ def test_places_name_only_states_and_reasons_that_exist() -> None:
 def test_a_check_may_be_run_again_only_for_the_revision_that_is_there(world: World) -> None:
     task_id = world.in_check()
     world.refuses(ErrorCode.CONFLICT, cmd.ReportCheck, task_id, HOST.id, revision=0, run=run())
+
+
+@pytest.mark.parametrize("target", ["agent", "workspace", "host"])
+def test_after_a_stop_nothing_is_taken_from_a_holder_but_that_it_gives_the_task_back(world: World, target: str) -> None:
+    task_id = world.in_place("working")
+    stops = {
+        "agent": cmd.SetAgentMode(agent_id=WORKER, mode="stopped"),
+        "workspace": cmd.SetWorkspaceMode(workspace_id=HOME, mode="stopped"),
+        "host": cmd.SetHostMode(mode="stopped"),
+    }
+    world.do(stops[target], ANN)
+    refused = world.refuses(ErrorCode.CONFLICT, cmd.ReportProgress, task_id, WORKER)
+    assert "stopped" in refused.message
+    world.refuses_ask(ErrorCode.UNAVAILABLE if target != "agent" else ErrorCode.DENIED, WORKER, to=ASKER)
+    world.act(cmd.ReleaseTask, task_id, WORKER)
+    assert world.place(task_id) == "submitted/new"
