@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -417,7 +418,7 @@ def digest_of(*parts: object) -> str:
 
 
 def _real(path: str) -> str:
-    return str(Path(path).resolve())
+    return os.path.realpath(path)
 
 
 async def _resolved(directory: str) -> str:
