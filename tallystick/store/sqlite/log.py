@@ -37,6 +37,9 @@ def kind_of(stream: str) -> str:
     return stream.partition("_")[0]
 
 
+_HOST_STREAM: Final = "host"
+
+
 class LogReader:
     """The log as one connection sees it. All methods want to be called inside a snapshot."""
 
@@ -112,7 +115,8 @@ class LogReader:
             yield row
 
     def _narrowed(self, after: int, trace: str, stream_prefix: str) -> Iterator[EventRow]:
-        kind = kind_of(stream_prefix) if "_" in stream_prefix else ""
+        # A whole type prefix, or the one stream that has no id: the index of kinds leads there without a walk.
+        kind = kind_of(stream_prefix) if "_" in stream_prefix or stream_prefix == _HOST_STREAM else ""
         if trace:
             return self._of_trace(self.names.find(trace), after)
         if kind and kind != TASK_KIND:
