@@ -20,7 +20,6 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     title_characters: Annotated[int, Meaning(ge=16, description="a task's title")] = 200
     name_characters: Annotated[int, Meaning(ge=8, description="a key, provider, capability or display name")] = 200
     strengths_characters: Annotated[int, Meaning(ge=16, description="what an agent is good at")] = 2000
-    heartbeat_seconds: Annotated[float, Meaning(gt=0, description="how often a live connection is heard")] = 15.0
     suspect_seconds: Annotated[float, Meaning(gt=0, description="silence after which it is shown as suspect")] = 45.0
     presence_seconds: Annotated[float, Meaning(gt=0, description="silence after which presence lapses")] = 120.0
     pull_lease_seconds: Annotated[float, Meaning(gt=0, description="lease of a take by CLI or MCP")] = 30 * 60.0
@@ -52,7 +51,6 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = 30 * 60.0
     permission_seconds: Annotated[float, Meaning(gt=0, description="a permission's time-out, then denied")] = 15 * 60.0
     wait_seconds: Annotated[float, Meaning(gt=0, description="the longest single wait of a client call")] = 45.0
-    hook_seconds: Annotated[float, Meaning(gt=0, description="the longest a hook may take")] = 2.0
     check_seconds: Annotated[float, Meaning(gt=0, description="a check's time limit")] = 10 * 60.0
     check_output_bytes: Annotated[int, Meaning(ge=1024, description="kept of a check's streams")] = 10 * 1024 * 1024
     command_seconds: Annotated[float, Meaning(gt=0, description="a command agent's time limit")] = 30 * 60.0

@@ -201,6 +201,7 @@ def _conditions(form: forms.Ask) -> tuple[str, ...]:
 def _brief(form: forms.Ask) -> Brief:
     return Brief(
         intent=form.intent,
+        action_required=form.action_required,
         known_facts=form.known_facts,
         open_questions=form.open_questions,
         context=form.context,

@@ -40,6 +40,7 @@ class Ask(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     wake: bool = False
     message_id: str = ""
     intent: str = ""
+    action_required: str = ""
     context: str = ""
     known_facts: tuple[str, ...] = ()
     open_questions: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ from tallystick.core import commands as cmd
 from tallystick.core.caller import CallerClaim, client_among, identify, person_by_name, person_way
 from tallystick.core.directory import Agent, Directory, Workspace
 from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid, not_found
-from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix, is_id, short
+from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix, is_id
 from tallystick.core.limits import Limits
 from tallystick.core.mention import (
     Capability,
@@ -406,10 +406,6 @@ class Ground:
             revision=task.revision,
             cancel_requested=bool(task.cancel_requested_at) and task.open,
         )
-
-    def short_of(self, identifier: str) -> str:
-        """An id as people read it."""
-        return short(identifier)
 
 
 def digest_of(*parts: object) -> str:

@@ -34,11 +34,6 @@ _ASKS = {
 }
 
 
-def place_of(row: Cells) -> str:
-    """State and reason of a row as one word."""
-    return f"{row['state']}/{row['reason']}" if row["reason"] else str(row["state"])
-
-
 def board_task(row: Cells, directory: Directory, now: float) -> forms.BoardTask:
     """One line of the board."""
     workspace = directory.workspaces.get(str(row["workspace"]))
