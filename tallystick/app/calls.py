@@ -29,6 +29,10 @@ class CallerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The session whose own socket the call came in on; empty for the shared control socket."""
     ancestors: tuple[str, ...] = ()
     """Names of the caller's parent processes, nearest first, as far as they can be read."""
+    processes: tuple[str, ...] = ()
+    """For each of those names the process that it is of, as `PID@START`: another process never has the same."""
+    client: str = ""
+    """The coding client that a hook or MCP server says it was installed for."""
     environment: dict[str, str] = {}
     directory: str = ""
     terminal: Terminal = Terminal()

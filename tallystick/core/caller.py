@@ -5,24 +5,7 @@ On the shared socket an identity is only asserted, and shown as asserted; a sess
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
-
-CLIENTS: Final = {
-    "claude": "claude",
-    "codex": "codex",
-    "codex-acp": "codex",
-    "claude-agent-acp": "claude",
-    "opencode": "opencode",
-    "pi": "pi",
-    "gemini": "gemini",
-    "cursor": "cursor",
-    "cursor-agent": "cursor",
-    "qwen": "qwen",
-    "vibe": "vibe",
-}
-"""Process names of coding clients, and the client they stand for."""
 
 
 class CallerClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +18,8 @@ class CallerClaim(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     """TALLY_AGENT."""
     client: str = ""
-    """The nearest known client among the ancestors."""
+    """The coding client it came out of: what its server or hook was installed for, else the nearest one among the
+    ancestors."""
     bound_agent: str = ""
     """The agent that this client is bound to in the workspace."""
     terminal: bool = False
@@ -68,11 +52,6 @@ def identify(claim: CallerClaim) -> Verdict:
     if claim.client and claim.setting != "uid":
         return Verdict("unbound", claim.client, f"called from {claim.client}, which is bound to no agent here", True)
     return Verdict("person", "", "the user of this machine")
-
-
-def client_among(ancestors: tuple[str, ...]) -> str:
-    """The nearest coding client among the names of a caller's ancestors; empty if there is none."""
-    return next((CLIENTS[name] for name in ancestors if name in CLIENTS), "")
 
 
 def person_by_name(claim: CallerClaim) -> str:

@@ -67,6 +67,10 @@ class SessionState(Value, frozen=True):
     opened_at: float
     parent: str = ""
     incarnation: str = ""
+    """Which execution of its client it is, as `PID@START`; empty for one that is no process."""
+    history: str = ""
+    """The client's own id of this conversation, where a hook told it."""
+    transcript: str = ""
     presence: str = "live"
     mode: str = "running"
     ended: bool = False
@@ -298,6 +302,10 @@ def _session_ended(d: Directory, r: ev.Recorded, _: ev.SessionEnded) -> Director
     return replace(_in_session(d, r, ended=True, presence="lapsed"), open_sessions=left)
 
 
+def _linked(d: Directory, r: ev.Recorded, e: ev.SessionLinked) -> Directory:
+    return _in_session(d, r, history=e.history, transcript=e.transcript)
+
+
 def _presence(d: Directory, r: ev.Recorded, e: ev.PresenceChanged) -> Directory:
     return _in_session(d, r, presence=e.presence)
 
@@ -319,6 +327,7 @@ _CHANGES: dict[type, Callable[[Directory, ev.Recorded, Any], Directory]] = {
     ev.SessionOpened: _session,
     ev.SessionModeChanged: _session_mode,
     ev.SessionEnded: _session_ended,
+    ev.SessionLinked: _linked,
     ev.PresenceChanged: _presence,
     ev.InboxSeen: _touch,
     ev.CommandRefused: _touch,

@@ -280,6 +280,14 @@ def _end(c: cmd.EndSession, ctx: Context) -> ev.SessionEnded | Unchanged:
     return Unchanged(c.session_id) if session.ended else ev.SessionEnded(detail=c.detail)
 
 
+def _link(c: cmd.LinkSession, ctx: Context) -> ev.SessionLinked | Unchanged:
+    session = _session(c.session_id, ctx.directory)
+    _itself(session.agent, ctx, "say which conversation it is")
+    if session.ended or (session.history, session.transcript) == (c.history, c.transcript):
+        return Unchanged(c.session_id)
+    return ev.SessionLinked(history=c.history, transcript=c.transcript)
+
+
 def _note_presence(c: cmd.NotePresence, ctx: Context) -> ev.PresenceChanged | Unchanged:
     session = _session(c.session_id, ctx.directory)
     if session.ended or session.presence == c.presence:
@@ -314,6 +322,7 @@ _RULES: dict[type, Callable[[Any, Context], Any]] = {
     cmd.OpenSession: _open,
     cmd.SetSessionMode: _session_mode,
     cmd.EndSession: _end,
+    cmd.LinkSession: _link,
     cmd.NotePresence: _note_presence,
     cmd.MarkSeen: _seen,
     cmd.NoteRefusal: _refusal,
@@ -336,6 +345,7 @@ _STREAMS: dict[type, Callable[[Any], str]] = {
     cmd.OpenSession: lambda c: c.session_id,
     cmd.SetSessionMode: lambda c: c.session_id,
     cmd.EndSession: lambda c: c.session_id,
+    cmd.LinkSession: lambda c: c.session_id,
     cmd.NotePresence: lambda c: c.session_id,
     cmd.MarkSeen: lambda c: c.party,
     cmd.NoteRefusal: lambda _: "host",

@@ -402,3 +402,13 @@ def test_rows_of_workspaces_follow(world: World) -> None:
 )
 def test_what_an_agent_says_of_itself_has_a_limit_that_is_named(world: World, given: dict[str, Any]) -> None:
     assert "limit" in refuses(world, ErrorCode.INVALID, join(WORKER, "worker", **given)).message
+
+
+def test_a_session_is_linked_to_the_conversation_that_its_hook_tells_of(world: World) -> None:
+    session = SESSIONS[WORKER]
+    link = cmd.LinkSession(session_id=session, history="a0b1", transcript="/t.jsonl")
+    world.do(link, WORKER)
+    assert world.directory.sessions[session].history == "a0b1"
+    assert world.directory.sessions[session].transcript == "/t.jsonl"
+    assert isinstance(world.do(link, WORKER), Unchanged)
+    refuses(world, ErrorCode.DENIED, link, SHY)

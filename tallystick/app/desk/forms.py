@@ -320,6 +320,10 @@ class AgentShown(Form, frozen=True, kw_only=True):
     """accepted, verified, refuted, declined, failed, unreviewed: counts; median_seconds or null; cost null while
     nobody reports it."""
     coordinator: bool
+    wake: str = ""
+    """How the host can start an idle session of it; empty: somebody has to open it."""
+    facts: tuple[dict[str, str], ...] = ()
+    """fact, rests_on: what each delivery fact of it rests on."""
 
 
 class Agents(Form, frozen=True, kw_only=True):

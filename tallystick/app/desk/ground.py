@@ -22,7 +22,8 @@ from tallystick.app.presence import Presence
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
 from tallystick.core import commands as cmd
-from tallystick.core.caller import CallerClaim, client_among, identify, person_by_name, person_way
+from tallystick.core.caller import CallerClaim, identify, person_by_name, person_way
+from tallystick.core.clients import client_among, execution_of
 from tallystick.core.directory import Agent, Directory, Workspace
 from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid, not_found
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix, is_id
@@ -114,7 +115,7 @@ class Ground:
             raise denied(f"@{name} is a person, and {why}.", "Say which agent you are: --as NAME.")
 
     def _claim(self, facts: CallerFacts, as_name: str, place: Workspace) -> CallerClaim:
-        client = client_among(facts.ancestors)
+        client = facts.client or client_among(facts.ancestors)
         members = self.directory.members(place.workspace_id) if client else ()
         bound = next((a for a in members if a.client == client), None)
         return CallerClaim(
@@ -162,18 +163,28 @@ class Ground:
             self._refuse_foreign(Actor(agent.agent_id, ActorKind.AGENT), place, named)
         if agent is None or place.workspace_id not in agent.workspaces:
             raise self.unknown_name(name, place.workspace_id)
-        session = await self._standing_session(agent, place, facts.door)
+        session = await self._session_here(agent, place, facts)
         return Actor(agent.agent_id, ActorKind.AGENT, session, facts.door, Assertion.ASSERTED, facts.uid)
 
-    async def _standing_session(self, agent: Agent, place: Workspace, door: str) -> str:
-        """The one session of an agent in a workspace for those who come by command line, so that they type no fence."""
+    async def _session_here(self, agent: Agent, place: Workspace, facts: CallerFacts) -> str:
+        """The session that an agent's call belongs to: one for each execution of the client that the agent is bound
+        to, whether it calls by its tools, a hook or the command line; else the standing one of an agent in a workspace,
+        so that whoever comes by command line types no fence."""
+        execution = _execution(agent, facts)
+        door = "client" if execution else "cli"
         for known in self.directory.open_sessions.get(agent.agent_id, ()):
             session = self.directory.sessions[known]
-            if session.workspace == place.workspace_id and session.door == "cli":
+            if session.workspace == place.workspace_id and (session.door, session.incarnation) == (door, execution):
                 return known
         session_id = self.s.new_id(Prefix.SESSION)
-        opened = cmd.OpenSession(session_id=session_id, agent=agent.agent_id, workspace=place.workspace_id, door="cli")
-        actor = Actor(agent.agent_id, ActorKind.AGENT, session_id, door)
+        opened = cmd.OpenSession(
+            session_id=session_id,
+            agent=agent.agent_id,
+            workspace=place.workspace_id,
+            door=door,
+            incarnation=execution,
+        )
+        actor = Actor(agent.agent_id, ActorKind.AGENT, session_id, facts.door)
         await self.s.executor.execute(opened, actor, workspace=place.workspace_id)
         return session_id
 
@@ -424,3 +435,11 @@ async def _resolved(directory: str) -> str:
         return _real(directory)
     except (OSError, RuntimeError, ValueError):
         return ""
+
+
+def _execution(agent: Agent, facts: CallerFacts) -> str:
+    """Which execution of its client an agent's call comes out of; empty where the agent has none, or it is not seen."""
+    if not agent.client or (facts.client or client_among(facts.ancestors)) != agent.client:
+        return ""
+    nearest = facts.processes[0] if facts.client and facts.processes else ""
+    return execution_of(agent.client, facts.ancestors, facts.processes) or nearest

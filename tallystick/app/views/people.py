@@ -8,8 +8,10 @@ from typing import Any
 
 from tallystick.app.desk import forms
 from tallystick.app.presence import Presence
+from tallystick.core.clients import CLIENTS
+from tallystick.core.delivery import FACTS
 from tallystick.core.directory import Agent, Directory, Workspace
-from tallystick.core.model import CheckSpec
+from tallystick.core.model import CheckSpec, Fact
 from tallystick.core.route import promise_to
 from tallystick.store.interface import Cell
 
@@ -61,7 +63,26 @@ def agent(
         open_tasks=open_tasks,
         track_record=record,
         coordinator=place is not None and place.coordinator == found.agent_id,
+        wake=_wake(found),
+        facts=_facts(found),
     )
+
+
+def _wake(found: Agent) -> str:
+    if found.connection == "wake":
+        return "its wake command"
+    known = CLIENTS.get(found.client)
+    return known.wake if known is not None and found.connection == "client" else ""
+
+
+def _facts(found: Agent) -> tuple[dict[str, str], ...]:
+    known = CLIENTS.get(found.client) if found.connection == "client" else None
+    if known is not None:
+        rows = known.facts
+    else:
+        column = "command" if found.connection == "command" else "pull"
+        rows = tuple((row.fact, getattr(row, column)) for row in FACTS if row.fact is not Fact.UNVERIFIED)
+    return tuple({"fact": fact.value, "rests_on": rests_on} for fact, rests_on in rows)
 
 
 def _presence(found: Agent, sessions: list[str]) -> str:

@@ -143,6 +143,14 @@ class EndSession(Asked, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class LinkSession(Asked, frozen=True, kw_only=True):
+    """A hook tells which conversation of its client a session is."""
+
+    session_id: str
+    history: str
+    transcript: str = ""
+
+
 class NotePresence(Asked, frozen=True, kw_only=True):
     """A session went live or lapsed."""
 
@@ -184,6 +192,7 @@ PlaceCommands = (
     | OpenSession
     | SetSessionMode
     | EndSession
+    | LinkSession
     | NotePresence
     | MarkSeen
     | NoteRefusal

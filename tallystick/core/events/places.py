@@ -135,6 +135,13 @@ class SessionEnded(Happened, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class SessionLinked(Happened, frozen=True, kw_only=True):
+    """Which conversation of its client a session is: the client's own id for it, and the file it keeps of it."""
+
+    history: str
+    transcript: str = ""
+
+
 class PresenceChanged(Happened, frozen=True, kw_only=True):
     """A session went live or its lease lapsed. Heartbeats themselves are not events."""
 
@@ -175,6 +182,7 @@ PlaceEvents = (
     | SessionOpened
     | SessionModeChanged
     | SessionEnded
+    | SessionLinked
     | PresenceChanged
     | InboxSeen
     | CommandRefused

@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
         self._is_greeted = False
         self._can_write: asyncio.Future[None] | None = None
         self._late: asyncio.TimerHandle | None = None
-        self._ancestors: tuple[str, ...] | None = None
+        self._ancestors: tuple[tuple[str, str], ...] | None = None
 
     # --- the transport's side ---
 
@@ -241,8 +241,8 @@ class Connection(asyncio.Protocol):
         if not self._transport or self._transport.is_closing():
             raise Gone
 
-    def ancestors(self) -> tuple[str, ...]:
-        """Names of the client's parents, looked up once."""
+    def ancestors(self) -> tuple[tuple[str, str], ...]:
+        """Names of the client's parents with their processes, looked up once."""
         if self._ancestors is None:
             self._ancestors = peer.ancestors(self.pid)
         return self._ancestors

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 DEPTH = 32
 """How many parents are looked at."""
@@ -14,18 +15,39 @@ DEPTH = 32
 _INTERPRETERS = ("node", "bun", "deno", "python", "ruby")
 
 
-def ancestors(pid: int) -> tuple[str, ...]:
-    """Names of a process's parents, nearest first, as far as they can be read: what the kernel calls each and, for an
-    interpreter, the program it runs as well (many coding clients are `node …/client.js`)."""
+class Seen(NamedTuple):
+    """One process as it was found."""
+
+    parent: int
+    started: str
+    """When, in the system's own unit: with the process id it names one process for good."""
+    names: list[str]
+
+
+_GONE = Seen(0, "", [])
+
+
+def ancestors(pid: int) -> tuple[tuple[str, str], ...]:
+    """A process's parents, nearest first, as far as they can be read: what the kernel calls each and, for an
+    interpreter, the program it runs as well (many coding clients are `node …/client.js`); each name with its process
+    as `PID@START`."""
     read = _read_linux if sys.platform == "linux" else _read_elsewhere
-    names: list[str] = []
-    parent, _ = read(pid)
+    found: list[tuple[str, str]] = []
+    parent = read(pid).parent
     for _ in range(DEPTH):
         if parent <= 0:
             break
-        parent, found = read(parent)
-        names += found
-    return tuple(names)
+        seen = read(parent)
+        found += [(name, f"{parent}@{seen.started}") for name in seen.names]
+        parent = seen.parent
+    return tuple(found)
+
+
+def is_alive(process: str) -> bool:
+    """Whether a process named as `PID@START` still runs."""
+    pid, _, started = process.partition("@")
+    read = _read_linux if sys.platform == "linux" else _read_elsewhere
+    return pid.isdecimal() and bool(started) and read(int(pid)).started == started
 
 
 def has_terminal(pid: int, number: int) -> bool:
@@ -47,30 +69,38 @@ def has_terminal(pid: int, number: int) -> bool:
         os.close(descriptor)
 
 
-def _read_linux(pid: int) -> tuple[int, list[str]]:
-    """A process's parent and its names; (0, []) where it is gone or hidden."""
+def _read_linux(pid: int) -> Seen:
+    """A process as the kernel shows it; `_GONE` where it is gone or hidden."""
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
         opened, closed = status.index(b"("), status.rindex(b")")  # the name may hold anything, brackets too
         name = status[opened + 1 : closed].decode("utf-8", "backslashreplace")
-        parent = int(status[closed + 2 :].split()[1])
+        state, parent, *rest = status[closed + 2 :].split()
+        if state == b"Z":
+            return _GONE
+        started = rest[17].decode()  # field 22 of proc(5): ticks after the boot
         if not name.lower().startswith(_INTERPRETERS):
-            return parent, [name]
+            return Seen(int(parent), started, [name])
         words = Path(f"/proc/{pid}/cmdline").read_bytes()[:65536].split(b"\0")
-    except (OSError, ValueError):
-        return 0, []
-    return parent, [name, *_program([word.decode("utf-8", "backslashreplace") for word in words])]
+    except (OSError, ValueError, IndexError):
+        return _GONE
+    return Seen(int(parent), started, [name, *_program([word.decode("utf-8", "backslashreplace") for word in words])])
 
 
-def _read_elsewhere(pid: int) -> tuple[int, list[str]]:
+def _read_elsewhere(pid: int) -> Seen:
     try:
         line = subprocess.run(
-            ["/bin/ps", "-o", "ppid=,command=", "-p", str(pid)], capture_output=True, timeout=2, check=False
+            ["/bin/ps", "-o", "ppid=,lstart=,command=", "-p", str(pid)],
+            capture_output=True,
+            timeout=2,
+            check=False,
+            env={"LC_ALL": "C"},
         ).stdout.decode("utf-8", "backslashreplace")
-        parent, command, *rest = line.split()
-        return int(parent), [PurePath(command).name, *_program([command, *rest])]
+        parent, *words = line.split()
+        started, (command, *rest) = "-".join(words[:5]), words[5:]
+        return Seen(int(parent), started, [PurePath(command).name, *_program([command, *rest])])
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        return 0, []
+        return _GONE
 
 
 def _program(words: list[str]) -> list[str]:

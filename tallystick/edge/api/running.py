@@ -12,7 +12,7 @@ from tallystick.core.errors import Refused, invalid
 TEXT = 128 * 1024
 """Characters of output per line, so that no line grows without bound."""
 
-_SAYS = ("env", "cwd", "tty")
+_SAYS = ("env", "cwd", "tty", "client")
 _DOORS = {"tally": "cli", "mcp": "mcp", "hook": "hook"}
 
 
@@ -38,8 +38,8 @@ class Line(Protocol):
         """Wait until the client reads again. Raises `Gone`."""
         ...
 
-    def ancestors(self) -> tuple[str, ...]:
-        """Names of the client's parents, looked up once."""
+    def ancestors(self) -> tuple[tuple[str, str], ...]:
+        """Names of the client's parents with their processes, looked up once."""
         ...
 
     def has_terminal(self, number: int) -> bool:
@@ -75,11 +75,14 @@ class RunningCall:
 
     def _look(self) -> CallerFacts:
         fields = self.arguments
+        parents = self._line.ancestors()
         return CallerFacts(
             uid=self._line.uid,
             pid=self._line.pid,
             listener=self._line.listener,
-            ancestors=self._line.ancestors(),
+            ancestors=tuple([name for name, _ in parents]),
+            processes=tuple([process for _, process in parents]),
+            client=_text(fields.get("client", ""), "client"),
             environment=_texts(fields.get("env", {})),
             directory=_text(fields.get("cwd", ""), "cwd"),
             terminal=_terminal(fields.get("tty", {}), self._line),

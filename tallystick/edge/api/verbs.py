@@ -16,7 +16,7 @@ from tallystick.app.desk import forms
 from tallystick.app.desk.interface import Desk, Guest
 from tallystick.core.errors import invalid
 
-_AROUND = frozenset({"id", "op", "as", "workspace", "cwd", "env", "tty", "args"})
+_AROUND = frozenset({"id", "op", "as", "workspace", "cwd", "env", "tty", "client", "args"})
 
 
 class Named(forms.Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
