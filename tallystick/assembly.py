@@ -24,9 +24,10 @@ from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
 from tallystick.app.host import Service
 from tallystick.app.kept import KeptBlobs
+from tallystick.app.notices import Notices
 from tallystick.app.openings import FirstThings, Record
 from tallystick.app.orphans import Orphans
-from tallystick.app.ports import Clock
+from tallystick.app.ports import Clock, Notifier
 from tallystick.app.presence import Presence
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
@@ -39,6 +40,7 @@ from tallystick.edge.api import ApiServer, control_path
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
 from tallystick.edge.command import CommandTransport
+from tallystick.edge.desktop import Desktop, is_installed
 from tallystick.edge.git import GitCommands
 from tallystick.edge.process import ProcessRunner, prefixes
 from tallystick.store.blobs import BlobStore
@@ -52,6 +54,8 @@ class World(NamedTuple):
     vfs: str | None = None
     """The name of the file system layer that SQLite uses; None: its own."""
     reached: Reached = unmoved
+    notifier: Notifier | None = None
+    """Where notices of a desktop go; None: to this machine's desktop, if the settings and the extra allow it."""
 
 
 def assemble(
@@ -84,6 +88,8 @@ def assemble(
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
     custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__, reached)
     orphans = Orphans(home, heads, runner, git, diagnostics)
+    notifier = world.notifier or (Desktop() if settings.desktop and is_installed() else None)
+    notices = [Notices(heads, notifier, diagnostics)] if notifier else []
     first = FirstThings(heads, executor, store, new_id, _user(), os.getuid())
     desk = FrontDesk(
         Services(
@@ -105,16 +111,18 @@ def assemble(
             verifier=verifier,
             diagnostics=diagnostics,
             engine=store.engine(),
+            examine=tuple([part.examine for part in notices]),
         )
     )
     executor.stumbled = diagnostics.failure
-    _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock))
+    _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock), notices)
     ops = _ops(desk, life, stop)
     doors = [
         *_http(settings, desk, ops, diagnostics, announce),
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
-    return [Record(store, heads, clock), executor, first, custody, hints, orphans, verifier, deliverer, duties, *doors]
+    inside: list[Service] = [executor, first, custody, hints, orphans, verifier, deliverer, duties, *notices]
+    return [Record(store, heads, clock), *inside, *doors]
 
 
 def _join(
@@ -127,6 +135,7 @@ def _join(
     presence: Presence,
     first: FirstThings,
     refusals: Refusals,
+    notices: list[Notices],
 ) -> None:
     """What follows a commit, and who ends what runs."""
 
@@ -134,6 +143,8 @@ def _join(
         presence.committed(recorded, rows)
         for part in (deliverer, verifier, duties, custody, hints):
             part.committed(rows)
+        for shown in notices:
+            shown.committed(recorded, rows)
         if not isinstance(recorded.event, ev.TaskEvent):
             deliverer.look()
         if isinstance(recorded.event, ev.AgentLeft):

@@ -31,6 +31,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str = ""
     tls_key: str = ""
     """PEM files; with them HTTP is TLS. Needed for an address that other machines can reach."""
+    desktop: bool = True
+    """Notices on this desktop, where the extra `tallystick[desktop]` is installed."""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,6 +43,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     listen: Any = ""
     tls_cert: Any = ""
     tls_key: Any = ""
+    desktop: Any = True
 
 
 def load(home: Path | None = None) -> Settings:
@@ -59,9 +62,18 @@ def load(home: Path | None = None) -> Settings:
     listen = given.get("listen", "")
     if not isinstance(listen, str) or not is_address(listen):
         raise _wrong(file, "listen", "must be ADDRESS:PORT, for example 127.0.0.1:8765, or empty")
+    desktop = given.get("desktop", True)
+    if not isinstance(desktop, bool):
+        raise _wrong(file, "desktop", "must be true or false")
     cert, key = (_path(given, name, file) for name in ("tls_cert", "tls_key"))
     return Settings(
-        home=home, limits=_limits(limits, file), person_verbs=verbs, listen=listen, tls_cert=cert, tls_key=key
+        home=home,
+        limits=_limits(limits, file),
+        person_verbs=verbs,
+        listen=listen,
+        tls_cert=cert,
+        tls_key=key,
+        desktop=desktop,
     )
 
 

@@ -31,8 +31,9 @@ ANSWER_BYTES = 64 * 1024 * 1024
 SOCKET_BYTES = 100
 """A longer socket path moves to a short directory: the kernel's limit is 108 bytes on Linux, 104 on macOS."""
 
-HOST_ENVIRONMENT = ("PATH", "HOME", "LANG", "TMPDIR", "TALLY_HOME")
-"""What a host started in the background inherits, with XDG_*: nothing else of its starter's environment."""
+HOST_ENVIRONMENT = ("PATH", "HOME", "LANG", "TMPDIR", "TALLY_HOME", "DBUS_SESSION_BUS_ADDRESS")
+"""What a host started in the background inherits, with XDG_*: nothing else of its starter's environment. The bus is
+where a desktop takes notices."""
 
 CALLER_ENVIRONMENT = ("PATH", "HOME", "VIRTUAL_ENV", "TERM", "LANG", "NO_COLOR", "COLUMNS")
 """What the host is told of a caller's environment, with LC_* and TALLY_*."""

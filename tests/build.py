@@ -102,6 +102,8 @@ class World:
         self.directory = Directory()
         self.work: dict[str, Work] = {}
         self.log: list[ev.Recorded] = []
+        self.written: list[tuple[ev.Recorded, tuple[Row, ...]]] = []
+        """Each event with the rows that were written with it."""
         self.rows: dict[tuple[Any, ...], Row] = {}
         self.notices: list[Row] = []
         self.count = 1000
@@ -185,13 +187,14 @@ class World:
         if task_id:
             after = fold.evolve(before, record)
             self.work[task_id] = after
-            self._keep(project.project(before, record, after, self.limits))
+            self._keep(record, project.project(before, record, after, self.limits))
         else:
             old, self.directory = self.directory, directories.evolve(self.directory, record)
-            self._keep(project.project_place(old, record, self.directory))
+            self._keep(record, project.project_place(old, record, self.directory))
         return event
 
-    def _keep(self, rows: tuple[Row, ...]) -> None:
+    def _keep(self, record: ev.Recorded, rows: tuple[Row, ...]) -> None:
+        self.written.append((record, rows))
         for row in rows:
             key = (row.TABLE, *(getattr(row, name) for name in row.KEY))
             if row.TABLE == "notices" and key in self.rows and not hasattr(row, "kind"):

@@ -82,6 +82,7 @@ VIOLATIONS = {
     "mcp": ("edge/one.py", "import mcp.types"),
     "acp": ("edge/one.py", "from acp import schema"),
     "a2a": ("core/model.py", "import a2a"),
+    "desktop": ("app/ports.py", "import desktop_notifier"),
     "uvicorn": ("edge/two.py", "import uvicorn"),
 }
 NEEDED = (

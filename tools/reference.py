@@ -284,6 +284,7 @@ def settings() -> str:
         ("`listen`", "`ADDRESS:PORT` or empty", "empty", "Where HTTP is served; empty: nowhere."),
         ("`tls_cert`", "path", "empty", "PEM file of the certificate; with `tls_key` HTTP is TLS."),
         ("`tls_key`", "path", "empty", "PEM file of its key. Both paths are taken from the home."),
+        ("`desktop`", "`true` or `false`", "`true`", "Notices on this desktop, with the extra `tallystick[desktop]`."),
         ("`[limits]`", "table", "below", "Limits and times."),
     ]
     return "\n".join(

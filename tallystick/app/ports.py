@@ -326,3 +326,15 @@ class Transport(Protocol):
     def found(self) -> list[str]:
         """Deliveries dispatched by an earlier host that still run or ended uncollected."""
         ...
+
+
+class Notifier(Protocol):
+    """Shows something on a person's desktop. That the system took it does not mean that anybody saw it."""
+
+    async def show(self, key: str, title: str, text: str) -> str:
+        """Hand a notice to the system; empty where it took it, else why it could not."""
+        ...
+
+    async def clear(self, key: str) -> None:
+        """Take one away again; nothing where it is gone already."""
+        ...

@@ -532,10 +532,10 @@ def replay(world: World) -> tuple[Directory, dict[str, Work], dict[Any, Any]]:
         if record.stream.startswith("tsk_"):
             before = work.get(record.stream)
             work[record.stream] = fold.evolve(before, record)
-            fresh._keep(project.project(before, record, work[record.stream], world.limits))
+            fresh._keep(record, project.project(before, record, work[record.stream], world.limits))
         else:
             old, directory = directory, directories.evolve(directory, record)
-            fresh._keep(project.project_place(old, record, directory))
+            fresh._keep(record, project.project_place(old, record, directory))
     return directory, work, fresh.rows
 
 

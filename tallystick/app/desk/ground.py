@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,9 @@ from tallystick.core.mention import (
 from tallystick.core.route import holders
 from tallystick.store.interface import Maintenance, Store
 
+Examine = Callable[[str], Awaitable[list[forms.Finding]]]
+"""Looks at one part of the host, for a workspace."""
+
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the desk uses; made by `bootstrap`."""
@@ -64,6 +68,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     diagnostics: Diagnostics
     engine: str
     """The database and its version, for doctor."""
+    examine: tuple[Examine, ...] = ()
+    """What the parts that bootstrap chose have to say to doctor."""
 
 
 class Ground:

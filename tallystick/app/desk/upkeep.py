@@ -41,6 +41,8 @@ class Upkeep(Ground):
             *self._presence(guest),
             *await self._unread(guest),
         ]
+        for examine in self.s.examine:
+            findings += await examine(guest.workspace)
         return forms.Diagnosis(findings=tuple(findings))
 
     async def _clock(self) -> forms.Finding:
