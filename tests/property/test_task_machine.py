@@ -525,7 +525,7 @@ _PERSONS = ("DecidePermission", "CorrectTask", "ReassignTask", "SetTaskMode", "A
 def replay(world: World) -> tuple[Directory, dict[str, Work], dict[Any, Any]]:
     """Everything once more, from the log alone."""
     fresh = World.__new__(World)
-    fresh.rows = {}
+    fresh.rows, fresh.written = {}, []
     directory = Directory()
     work: dict[str, Work] = {}
     for record in world.log:
