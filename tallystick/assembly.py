@@ -40,6 +40,7 @@ from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
 from tallystick.edge.command import CommandTransport
 from tallystick.edge.git import GitCommands
+from tallystick.edge.mcp import Protocol, Serving
 from tallystick.edge.process import ProcessRunner, prefixes
 from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite import SqliteStore
@@ -109,7 +110,7 @@ def assemble(
     )
     executor.stumbled = diagnostics.failure
     _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock))
-    ops = _ops(desk, life, stop)
+    ops = _ops(desk, life, stop, Protocol(desk, diagnostics))
     doors = [
         *_http(settings, desk, ops, diagnostics, announce),
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
@@ -148,7 +149,9 @@ def _join(
     duties.run_check = verifier.run_check
 
 
-def _ops(desk: FrontDesk, life: Mapping[str, Handler], stop: Callable[[str], None]) -> dict[str, Handler]:
+def _ops(
+    desk: FrontDesk, life: Mapping[str, Handler], stop: Callable[[str], None], protocol: Protocol
+) -> dict[str, Handler]:
     async def status() -> dict[str, Any]:
         found: dict[str, Any] = await life["status"](None)  # type: ignore[arg-type]
         return found
@@ -161,7 +164,7 @@ def _ops(desk: FrontDesk, life: Mapping[str, Handler], stop: Callable[[str], Non
     async def answer(call: Call) -> int:
         return await cli(call)
 
-    return {**life, **verbs(desk), "cli": answer}
+    return {**life, **verbs(desk), "cli": answer, "mcp": Serving(protocol)}
 
 
 def _http(
