@@ -40,7 +40,7 @@ from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
 from tallystick.edge.command import CommandTransport
 from tallystick.edge.git import GitCommands
-from tallystick.edge.mcp import Protocol, Serving
+from tallystick.edge.mcp import Extra, McpHttp, Protocol, Serving
 from tallystick.edge.process import ProcessRunner, prefixes
 from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite import SqliteStore
@@ -53,6 +53,8 @@ class World(NamedTuple):
     vfs: str | None = None
     """The name of the file system layer that SQLite uses; None: its own."""
     reached: Reached = unmoved
+    mcp: Extra | None = None
+    """What tests mount beside our own tools over HTTP."""
 
 
 def assemble(
@@ -110,9 +112,10 @@ def assemble(
     )
     executor.stumbled = diagnostics.failure
     _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock))
-    ops = _ops(desk, life, stop, Protocol(desk, diagnostics))
+    protocol = Protocol(desk, diagnostics)
+    ops = _ops(desk, life, stop, protocol)
     doors = [
-        *_http(settings, desk, ops, diagnostics, announce),
+        *_http(settings, desk, ops, diagnostics, announce, partial(McpHttp, protocol, extra=world.mcp)),
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
     return [Record(store, heads, clock), executor, first, custody, hints, orphans, verifier, deliverer, duties, *doors]
@@ -173,18 +176,32 @@ def _http(
     ops: Mapping[str, Handler],
     diagnostics: Diagnostics,
     announce: Callable[[str], None],
+    mcp: Callable[..., McpHttp],
 ) -> list[Service]:
     """The same verbs over HTTP, where the settings want it: nothing of it is imported otherwise."""
     if not settings.listen:
         if settings.tls_cert or settings.tls_key:
             raise invalid("TLS is set, but no address to listen at.", "Give --listen, or `listen` in config.toml.")
         return []
+    from tallystick.edge.api.http.bounds import HttpBounds
     from tallystick.edge.api.http.listen import Listen
     from tallystick.edge.api.http.server import HttpServer
 
     served = {op: ops[op] for op in (*VERBS, "status")}
     listen = Listen(address=settings.listen, certificate=settings.tls_cert, key=settings.tls_key)
-    return [HttpServer(desk, served, home=settings.home, listen=listen, diagnostics=diagnostics, announce=announce)]
+    bounds = HttpBounds()
+    tools = mcp(body_bytes=bounds.body_bytes)
+    server = HttpServer(
+        desk,
+        served,
+        home=settings.home,
+        listen=listen,
+        diagnostics=diagnostics,
+        announce=announce,
+        bounds=bounds,
+        mounts={"mcp": tools},
+    )
+    return [tools, server]
 
 
 def _user() -> str:

@@ -129,7 +129,7 @@ class Protocol:
     async def guest(self, visitor: Visitor, *, register: bool = False) -> Guest:
         """Who it is. A client that is not known and says nothing of itself is bound to nobody, and so only reads."""
         facts = visitor.facts
-        if not facts.client and facts.door == "mcp":
+        if not facts.client:
             facts = msgspec.structs.replace(facts, client=_client_of(facts))
         return await self.desk.guest(facts, as_name=visitor.as_name, workspace=visitor.workspace, register=register)
 

@@ -5,6 +5,7 @@ Reading one does not count as seen: a client may fetch it without any model look
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -87,6 +88,8 @@ async def _agent(desk: Desk, guest: Guest, name: str) -> forms.AgentShown:
 
 async def changes(desk: Desk, guest: Guest, uris: frozenset[str], after: int) -> AsyncIterator[str]:
     """The address of each resource that may have changed, as it happens, beginning after a position of the log."""
+    if not uris:
+        await asyncio.Event().wait()
     watched: list[tuple[str, str, str]] = []
     for uri in sorted(uris):
         with suppress(Refused):  # it was there when the watch was asked for

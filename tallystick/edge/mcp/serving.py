@@ -87,8 +87,6 @@ class Serving:
     async def _watch(self, call: Call, visitor: Visitor, uris: frozenset[str]) -> None:
         beat = asyncio.ensure_future(self._beat(visitor))
         try:
-            if not uris:
-                await beat
             async for uri in self._changes(call, visitor, uris):
                 await _tell(call, updated(uri))
         finally:
@@ -105,6 +103,8 @@ class Serving:
 
     async def _changes(self, call: Call, visitor: Visitor, uris: frozenset[str]) -> AsyncIterator[str]:
         """Each change; after a lost connection first all of them, because something may have been missed."""
+        if not uris:
+            await asyncio.Event().wait()
         guest = await self._protocol.guest(visitor)
         position = int((await self._protocol.desk.log_head(guest))["position"])
         if call.arguments.get("again") is True:
@@ -133,8 +133,6 @@ class Serving:
         await _until_interrupted(call, self._stream(call, visitor, uris, meta))
 
     async def _stream(self, call: Call, visitor: Visitor, uris: frozenset[str], meta: dict[str, Any]) -> None:
-        if not uris:
-            await asyncio.Event().wait()
         async for uri in self._changes(call, visitor, uris):
             await _tell(call, updated(uri, meta))
 
