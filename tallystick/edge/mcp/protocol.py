@@ -171,7 +171,12 @@ class Protocol:
 
     async def _read(self, params: Mapping[str, Any], visitor: Visitor) -> Reply:
         uri = params.get("uri")
-        form = await resources.found(self.desk, await self.guest(visitor), uri)
+        guest = await self.guest(visitor)
+        try:
+            form = await resources.found(self.desk, guest, uri)
+        except Refused as refused:
+            error = errors.protocol_error(refused, modern=is_modern("resources/read", params))
+            raise ProtocolError(error.number, error.message, {**error.data, "uri": uri}) from None
         text = encode(form)
         return Reply({"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]})
 

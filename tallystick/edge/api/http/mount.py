@@ -45,7 +45,9 @@ class _Behind:
         self._workspace = workspace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        task = asyncio.ensure_future(self._app(caller(), self._name, self._workspace, scope, receive, send))
+        # White space around a value is not part of it (RFC 9110 5.5); the parser leaves what stands behind.
+        bare = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
+        task = asyncio.ensure_future(self._app(caller(), self._name, self._workspace, bare, receive, send))
         stops = asyncio.ensure_future(self._door.stopping.wait())
         try:
             await asyncio.wait({task, stops}, return_when=asyncio.FIRST_COMPLETED)
