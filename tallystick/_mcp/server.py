@@ -38,7 +38,7 @@ class Server:
         """What the client is still to be given, and what follows once it has been."""
         self.calls: dict[int, Call] = {}
         self.last = 0
-        self.key = os.urandom(8).hex()
+        self.key = f"mcp:{os.urandom(8).hex()}"
         self.subscribed: set[str] = set()
         self.watch = 0
         """The number of the call that brings changes; 0 without one."""

@@ -1,4 +1,4 @@
-"""The public conformance suite of MCP against our server over HTTP, in both eras; its fixtures stand beside our tools."""
+"""The public conformance suite of MCP against our server over HTTP, in both eras, its fixtures beside our tools."""
 
 import json
 import subprocess

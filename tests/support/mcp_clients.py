@@ -114,10 +114,64 @@ class Agent:
     def close(self):
         """Close its input; how it ended."""
         self.child.stdin.close()
+        self.child.stdin = None
         return self.child.wait(SECONDS)
 
 
 CLIENT = {"name": "test", "version": "1"}
+
+
+class HttpAgent:
+    """A plain client of `/mcp`, with the same ways to ask."""
+
+    def __init__(self, site, name, version="2025-06-18"):
+        self.client = site.client()
+        self.path = f"/mcp?as={name}"
+        self.version = version
+        self.headers = {"accept": "application/json, text/event-stream"}
+        self.last = 0
+        if version != VERSION:
+            self.hello = self.ask("initialize", protocolVersion=version, capabilities={}, clientInfo=CLIENT)
+            self.headers["mcp-protocol-version"] = version
+            self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def _post(self, message):
+        more = {}
+        if self.version == VERSION:
+            params = message["params"]
+            name = params.get("name", params.get("uri"))
+            more = {"mcp-protocol-version": VERSION, "mcp-method": message["method"]}
+            more |= {"mcp-name": name} if name else {}
+        response = self.client.post(self.path, json=message, headers={**self.headers, **more})
+        if "mcp-session-id" in response.headers:
+            self.headers["mcp-session-id"] = response.headers["mcp-session-id"]
+        return response
+
+    def answer(self, method, params):
+        self.last += 1
+        if self.version == VERSION:
+            params = {"_meta": ENVELOPE, **params}
+        response = self._post({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params})
+        if response.headers["content-type"].startswith("application/json"):
+            return response.json()
+        lines = [line[6:] for line in response.text.splitlines() if line.startswith("data: ")]
+        (found,) = [m for m in map(json.loads, filter(None, lines)) if m.get("id") == self.last]
+        return found
+
+    def ask(self, method, **params):
+        """The result of a request, which must succeed."""
+        answer = self.answer(method, params)
+        assert "result" in answer, answer
+        return answer["result"]
+
+    def error(self, method, **params):
+        """The error of a request, which must fail."""
+        answer = self.answer(method, params)
+        assert "error" in answer, answer
+        return answer["error"]
+
+    def close(self):
+        self.client.close()
 
 
 @contextmanager

@@ -371,7 +371,7 @@ def prompt(ctx, name, given):
 # --- beside our own -----------------------------------------------------------------------------------------------
 
 
-def mount(server):
+def mount(server):  # noqa: C901 - a list of handlers
     """Put the fixtures beside what the server has."""
     server.more = {"completions": {}, "logging": {}}
     ours = {name: server.get_request_handler(name) for name in METHODS}

@@ -30,7 +30,7 @@ ERRORS: Final[dict[ErrorCode, Shape]] = {
     ErrorCode.INVALID: Shape(INVALID_PARAMS, "Not valid"),
     ErrorCode.UNAUTHENTICATED: Shape(INVALID_REQUEST, "Not authenticated"),
     ErrorCode.DENIED: Shape(INVALID_REQUEST, "Denied"),
-    ErrorCode.NOT_FOUND: Shape(RESOURCE_NOT_FOUND, "Not found"),
+    ErrorCode.NOT_FOUND: Shape(INVALID_PARAMS, "Not found"),
     ErrorCode.NO_ROUTE: Shape(INVALID_REQUEST, "No route"),
     ErrorCode.OFFLINE: Shape(INTERNAL_ERROR, "Offline"),
     ErrorCode.CONFLICT: Shape(INVALID_REQUEST, "Conflict"),
@@ -69,10 +69,14 @@ def tool_error(refused: Refused) -> dict[str, Any]:
     }
 
 
-def protocol_error(refused: Refused, *, modern: bool) -> ProtocolError:
+def protocol_error(refused: Refused) -> ProtocolError:
     """A refusal where no tool was called."""
-    number = ERRORS[refused.code].number
-    if modern and number == RESOURCE_NOT_FOUND:
-        number = INVALID_PARAMS
     said = fields(refused)
-    return ProtocolError(number, f"{said['message']} {said['remedy']}".strip(), said)
+    return ProtocolError(ERRORS[refused.code].number, f"{said['message']} {said['remedy']}".strip(), said)
+
+
+def resource_error(refused: Refused, uri: Any, *, modern: bool) -> ProtocolError:
+    """A refusal about a resource."""
+    error = protocol_error(refused)
+    absent = refused.code is ErrorCode.NOT_FOUND and not modern
+    return ProtocolError(RESOURCE_NOT_FOUND if absent else error.number, error.message, {**error.data, "uri": uri})

@@ -110,11 +110,11 @@ class Protocol:
         try:
             reply = await row.answer(given, visitor)
         except Refused as refused:
-            raise errors.protocol_error(refused, modern=modern) from None
+            raise errors.protocol_error(refused) from None
         except (ProtocolError, ConnectionError):
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: whatever went wrong inside is ours to record
-            raise errors.protocol_error(self.unforeseen(f"mcp {method}", error), modern=modern) from None
+            raise errors.protocol_error(self.unforeseen(f"mcp {method}", error)) from None
         return Reply(stamped(reply.result, row), reply.seen) if modern else reply
 
     def unforeseen(self, where: str, error: Exception) -> Refused:
@@ -173,15 +173,18 @@ class Protocol:
         uri = params.get("uri")
         guest = await self.guest(visitor)
         try:
-            form = await resources.found(self.desk, guest, uri)
+            text = encode(await resources.found(self.desk, guest, uri))
         except Refused as refused:
-            error = errors.protocol_error(refused, modern=is_modern("resources/read", params))
-            raise ProtocolError(error.number, error.message, {**error.data, "uri": uri}) from None
-        text = encode(form)
+            raise errors.resource_error(refused, uri, modern=is_modern("resources/read", params)) from None
         return Reply({"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]})
 
     async def _subscribe(self, params: Mapping[str, Any], visitor: Visitor) -> Reply:
-        await resources.found(self.desk, await self.guest(visitor), params.get("uri"))
+        uri = params.get("uri")
+        guest = await self.guest(visitor)
+        try:
+            await resources.found(self.desk, guest, uri)
+        except Refused as refused:
+            raise errors.resource_error(refused, uri, modern=False) from None
         return Reply({})
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from tallystick.app.desk import forms
 from tallystick.app.desk.interface import Desk, Guest
 from tallystick.core.errors import Refused, not_found
+from tallystick.edge.mcp.told import told
 from tallystick.edge.mcp.words import one_line
 
 _LISTED = 50
@@ -72,7 +73,7 @@ async def found(desk: Desk, guest: Guest, uri: Any) -> Any:
     """What is at an address: a form. Raises `Refused`."""
     kind, name = parse(uri)
     if kind == "task":
-        return await desk.show(guest, name)
+        return told(await desk.show(guest, name), history=True)
     if kind == "trace":
         return await desk.trace(guest, name)
     return await _agent(desk, guest, name)

@@ -123,7 +123,7 @@ class SdkServer:
             await resources.found(self._mcp.desk, guest, uri)
             position = int((await self._mcp.desk.log_head(guest))["position"])
         except Refused as refused:
-            raise _mcp_error(errors.protocol_error(refused, modern=False)) from None
+            raise _mcp_error(errors.resource_error(refused, uri, modern=False)) from None
 
         async def told() -> None:
             async for changed in resources.changes(self._mcp.desk, guest, frozenset({uri}), position):
@@ -163,7 +163,7 @@ class SdkServer:
         except ProtocolError as error:
             raise _mcp_error(error) from None
         except Refused as refused:
-            raise _mcp_error(errors.protocol_error(refused, modern=True)) from None
+            raise _mcp_error(errors.protocol_error(refused)) from None
         meta: dict[str, Any] = {SUBSCRIPTION_KEY: ctx.request_id}
         kept = types.SubscriptionFilter(resource_subscriptions=sorted(uris) or None)
         acknowledged = types.SubscriptionsAcknowledgedNotification(

@@ -126,7 +126,7 @@ class Serving:
             await _tell(call, refused(message["id"], error))
             return
         except Refused as refusal:
-            await _tell(call, refused(message["id"], errors.protocol_error(refusal, modern=True)))
+            await _tell(call, refused(message["id"], errors.protocol_error(refusal)))
             return
         if call.arguments.get("again") is not True:
             await _tell(call, acknowledged(uris, meta))

@@ -17,6 +17,7 @@ from tallystick.app.desk.interface import Desk, Guest
 from tallystick.core.errors import invalid
 from tallystick.core.model import FINAL_STATES
 from tallystick.edge.mcp import words
+from tallystick.edge.mcp.told import plain, told
 
 LIST = 60
 """Tasks or agents that one overview shows."""
@@ -37,12 +38,6 @@ class Answer(msgspec.Struct, frozen=True):
     """To be called once the reader has it."""
 
 
-def plain(form: Any) -> dict[str, Any]:
-    """A form as plain values."""
-    found: dict[str, Any] = msgspec.to_builtins(form)
-    return found
-
-
 # --- looking ----------------------------------------------------------------------------------------------------
 
 
@@ -59,8 +54,7 @@ async def inbox(desk: Desk, guest: Guest, a: Arguments, key: str) -> Answer:  # 
 async def read(desk: Desk, guest: Guest, a: Arguments, key: str) -> Answer:  # noqa: ARG001
     """All of a task."""
     shown = await desk.show(guest, a["task"])
-    kept = shown if a.get("history") else msgspec.structs.replace(shown, history=())
-    return Answer(plain(kept), words.task(shown), lambda: _saw(desk, guest, shown))
+    return Answer(told(shown, history=bool(a.get("history"))), words.task(shown), lambda: _saw(desk, guest, shown))
 
 
 async def _saw(desk: Desk, guest: Guest, shown: forms.Shown) -> None:
@@ -106,9 +100,8 @@ async def wait(desk: Desk, guest: Guest, a: Arguments, key: str) -> Answer:  # n
     if now.version <= version:
         now = await desk.wait(guest, now.task_id, version=version, seconds=seconds)
     timed_out = now.version <= version
-    kept = msgspec.structs.replace(now, history=())
     return Answer(
-        {**plain(kept), "timed_out": timed_out},
+        {**told(now), "timed_out": timed_out},
         words.waited(now, timed_out=timed_out),
         None if timed_out else lambda: _saw(desk, guest, now),
     )
