@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 USER, DEVELOPER, SYSTEM, ASSISTANT, CALL, RESULT = "user", "developer", "system", "assistant", "call", "result"
+
+LOADERS = ("ToolSearch",)
+"""Tools by which a client loads others on demand."""
+_REMINDERS = re.compile(r"\n\n(?=<(?:system-reminder|hook_context)>)")
+"""Claude and Gemini put what a hook says at the end of a result."""
 
 
 class Malformed(Exception):
@@ -21,6 +27,8 @@ class Item:
     kind: str
     text: str
     name: str = ""
+    id: str = ""
+    """What a call and its result have in common, where the dialect has that."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,11 @@ class Conversation:
     """Names; a tool in a namespace is `namespace.name`."""
     json_wanted: bool = False
     """The answer has to be a JSON object."""
+
+    def results(self, since: int = 0) -> list[Item]:
+        """What tools gave back from that item on; looking for a tool to load is no step and not here."""
+        looked = {item.id for item in self.items if item.kind == CALL and item.name in LOADERS and item.id}
+        return [item for item in self.items[since:] if item.kind == RESULT and item.id not in looked]
 
     def of(self, *kinds: str) -> list[str]:
         """The texts of these kinds."""
@@ -89,13 +102,13 @@ def _chat(body: dict[str, Any]) -> Conversation:
     for message in _listed(body["messages"]):
         role = message["role"]
         if role == "tool":
-            items.append(Item(RESULT, _joined(message.get("content")), message.get("tool_call_id", "")))
+            items.append(Item(RESULT, _joined(message.get("content")), id=message.get("tool_call_id", "")))
             continue
         # One system prompt stands first; what comes later in that role was put in by a client or a hook.
         kind = DEVELOPER if role in ("system", "developer") and items else role
         items += [Item(kind, text) for text in _texts(message.get("content"))]
         for call in message.get("tool_calls") or []:
-            items.append(Item(CALL, call["function"]["arguments"], call["function"]["name"]))
+            items.append(Item(CALL, call["function"]["arguments"], call["function"]["name"], call.get("id", "")))
     tools = [tool["function"]["name"] for tool in body.get("tools") or []]
     form = (body.get("response_format") or {}).get("type", "")
     return Conversation(items, tools, form.startswith("json"))
@@ -111,10 +124,11 @@ def _responses(body: dict[str, Any]) -> Conversation:
         if kind == "message":
             items += [Item(entry["role"], text) for text in _texts(entry["content"])]
         elif kind.endswith("_output"):
-            items.append(Item(RESULT, _joined(entry.get("output", entry.get("tools"))), entry.get("call_id", "")))
+            items.append(Item(RESULT, _joined(entry.get("output", entry.get("tools"))), id=entry.get("call_id", "")))
         elif kind.endswith("_call"):
             said = entry.get("arguments", entry.get("input", entry.get("action", "")))
-            items.append(Item(CALL, said if isinstance(said, str) else json.dumps(said), entry.get("name", kind)))
+            said = said if isinstance(said, str) else json.dumps(said)
+            items.append(Item(CALL, said, entry.get("name", kind), entry.get("call_id", "")))
     tools: list[str] = []
     for tool in body.get("tools") or []:
         name = tool.get("name", tool["type"])
@@ -132,9 +146,9 @@ def _messages(body: dict[str, Any]) -> Conversation:
             if part["type"] == "text":
                 items.append(Item(role, part["text"]))
             elif part["type"] == "tool_result":
-                items.append(Item(RESULT, _joined(part.get("content")), part["tool_use_id"]))
+                items += _result(_joined(part.get("content")), id=part["tool_use_id"])
             elif part["type"] == "tool_use":
-                items.append(Item(CALL, json.dumps(part["input"]), part["name"]))
+                items.append(Item(CALL, json.dumps(part["input"]), part["name"], part["id"]))
     tools = [tool["name"] for tool in body.get("tools") or []]
     form = ((body.get("output_config") or {}).get("format") or body.get("output_format") or {}).get("type", "")
     return Conversation(items, tools, form.startswith("json"))
@@ -147,7 +161,7 @@ def _gemini(body: dict[str, Any]) -> Conversation:
         role = ASSISTANT if content.get("role") == "model" else USER
         for part in content["parts"]:
             if "functionResponse" in part:
-                items.append(_answered(part["functionResponse"]))
+                items += _answered(part["functionResponse"])
             elif "functionCall" in part:
                 call = part["functionCall"]
                 items.append(Item(CALL, json.dumps(call.get("args", {})), call["name"]))
@@ -158,10 +172,16 @@ def _gemini(body: dict[str, Any]) -> Conversation:
     return Conversation(items, tools, form == "application/json")
 
 
-def _answered(said: dict[str, Any]) -> Item:
+def _result(text: str, **more: str) -> list[Item]:
+    """A result, and what was put to its end."""
+    own, *reminders = _REMINDERS.split(text)
+    return [Item(RESULT, own, **more), *(Item(DEVELOPER, reminder) for reminder in reminders)]
+
+
+def _answered(said: dict[str, Any]) -> list[Item]:
     response = said.get("response")
     only = next(iter(response.values())) if isinstance(response, dict) and len(response) == 1 else None
-    return Item(RESULT, only if isinstance(only, str) else json.dumps(response), said.get("name", ""))
+    return _result(only if isinstance(only, str) else json.dumps(response), name=said.get("name", ""))
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], Conversation]] = {

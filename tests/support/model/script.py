@@ -11,7 +11,9 @@ A step is an object. One of:
 - `{"text": "…"}`: the model says it, and its turn ends.
 - `{"tool": "name", "args": {…}}`: a call, by the client's own name (`namespace.name` where it has namespaces).
 - `{"shell": "command"}`: a call of the shell tool, whatever this client calls it.
-- `{"mcp": "server.tool", "args": {…}}`: a call of a tool of an MCP server, whatever this client calls it.
+- `{"mcp": "server.tool", "args": {…}}`: a call of a tool of an MCP server, whatever this client calls it; where the
+  client loads such tools on demand (`ToolSearch` of Claude), it is looked for first, and that is no step of its own;
+  where they are behind a program (`codemode` of Pi), the program calls it.
 - `{"status": 529}`: the request fails so.
 
 and besides: `"delay"`, seconds before the first byte; `"gate": "name"`, nothing is sent before the test says
@@ -31,7 +33,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.model.conversation import DEVELOPER, RESULT, SYSTEM, USER, Conversation
+from tests.support.model.conversation import CALL, DEVELOPER, LOADERS, RESULT, USER, Conversation
 
 DONE = "The script is done."
 SIDE = "Scripted side answer"
@@ -58,8 +60,8 @@ Step = dict[str, Any]
 Steps = Sequence[Step] | Callable[[Conversation, int], Step]
 
 
-def script(*steps: Step, before: str = "", after: str = "") -> str:
-    """A prompt with a script in it, on one line."""
+def script(*steps: Step, before: str = "Do this: ", after: str = "") -> str:
+    """A prompt with a script in it, on one line. (Some clients take a prompt that begins with @ for a file.)"""
     return f"{before}@@SCRIPT {json.dumps(list(steps), ensure_ascii=False)} @@END{after}"
 
 
@@ -111,8 +113,7 @@ def choose(seen: Conversation, rules: Sequence[Rule] = ()) -> Answer:
 
 
 def _step(seen: Conversation, at: int, steps: Steps, match: re.Match[str] | None) -> Answer:
-    later = seen.items[at + 1 :]
-    known = _Known([item.text for item in later if item.kind == RESULT], seen, at, match)
+    known = _Known([item.text for item in seen.results(at + 1)], seen, at, match)
     number = len(known.results)
     if callable(steps):
         step = steps(seen, number)
@@ -139,20 +140,41 @@ def _made(step: Step, seen: Conversation) -> Answer:
             args.setdefault("description", "Scripted")
         return Answer(tool=name, args=args, **around)
     if "mcp" in step:
-        return Answer(tool=tool_of(step["mcp"], seen.tools), args=step.get("args", {}), **around)
+        if "codemode" in seen.tools and _declared(step["mcp"], seen) is None:
+            said = json.dumps(step.get("args", {}), ensure_ascii=False)
+            code = f"return await tools.mcp__{step['mcp'].replace('.', '__', 1)}({said});"
+            return Answer(tool="codemode", args={"code": code}, **around)
+        name = tool_of(step["mcp"], seen)
+        if name in seen.tools or _loaded(name, seen):
+            return Answer(tool=name, args=step.get("args", {}), **around)
+        return Answer(tool="ToolSearch", args={"query": f"select:{name}"})
     if "tool" in step:
         return Answer(tool=step["tool"], args=step.get("args", {}), **around)
     return Answer(str(step.get("text", "")), **around)
 
 
-def tool_of(name: str, tools: Sequence[str]) -> str:
-    """The client's own name of `server.tool`."""
+def tool_of(name: str, seen: Conversation) -> str:
+    """The client's own name of `server.tool`: among the tools, or among those that it loads on demand."""
+    server, _, tool = name.partition(".")
+    found = _declared(name, seen)
+    if found is None and "ToolSearch" in seen.tools:
+        guess = f"mcp__{server}__{tool}"
+        searched = any(item.kind == CALL and item.name in LOADERS and guess in item.text for item in seen.items)
+        found = guess if not searched or _loaded(guess, seen) else None
+    if found is None:
+        raise LookupError(f"call {name}: it is not among {seen.tools}")
+    return found
+
+
+def _declared(name: str, seen: Conversation) -> str | None:
     server, _, tool = name.partition(".")
     own = re.compile(rf"(mcp_+)?{re.escape(server)}[_.]+{re.escape(tool)}")
-    found = next((given for given in tools if own.fullmatch(given)), None)
-    if found is None:
-        raise LookupError(f"call {name}: it is not among {list(tools)}")
-    return found
+    return next((given for given in seen.tools if own.fullmatch(given)), None)
+
+
+def _loaded(name: str, seen: Conversation) -> bool:
+    """Whether an earlier search has brought the tool."""
+    return any(f'"{name}"' in text for text in seen.of(RESULT))
 
 
 @dataclass
@@ -183,7 +205,7 @@ class _Known:
                 raise LookupError(f"fill {found[0]}: no rule matched")
             group = path[0] if path else "0"
             return self.match[int(group) if group.isdigit() else group]
-        texts = self.results or self.seen.of(RESULT)
+        texts = self.results or [item.text for item in self.seen.results()]
         if kind == "results" and path:
             texts = texts[int(path[0]) :][:1]
             path = path[1:]
@@ -242,6 +264,3 @@ def _at(node: Any, path: list[str]) -> Any:
         else:
             return None
     return node
-
-
-__all__ = ["DONE", "RESULT", "SIDE", "SYSTEM", "Answer", "Rule", "choose", "script", "tool_of"]

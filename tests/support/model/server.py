@@ -170,11 +170,9 @@ class Model:
     def wait_at(self, gate: str, delay: float, client: socket.socket) -> None:
         """Until the gate opens or the delay is over; `ConnectionError` when the client goes away meanwhile."""
         watched = [client, *([self._gate(gate)[0]] if gate else [])]
-        ready = select.select(watched, [], [], SECONDS if gate else delay)[0]
+        ready = select.select(watched, [], [], None if gate else delay)[0]
         if client in ready and client.recv(1, socket.MSG_PEEK) == b"":
             raise ConnectionAbortedError
-        if gate and not ready:
-            raise ConnectionAbortedError(f"nobody opened the gate {gate}")
 
 
 class _Server(ThreadingHTTPServer):
@@ -215,6 +213,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         request = self._come()
         self._send(200, None)
+        self.server.model.ended(request, "sent")
+
+    def do_CONNECT(self) -> None:
+        """Somebody took this for a proxy: it is noted, and refused."""
+        request = self._come()
+        self._send(403, {"error": {"message": "nothing but loopback"}})
         self.server.model.ended(request, "sent")
 
     def do_GET(self) -> None:
