@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import getpass
 import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tallystick import __version__, wire
@@ -16,6 +18,7 @@ from tallystick.app.deliver import Deliverer
 from tallystick.app.desk.desk import FrontDesk
 from tallystick.app.desk.ground import Services
 from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.driving import Driving
 from tallystick.app.duties import Duties
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
@@ -27,7 +30,7 @@ from tallystick.app.kept import KeptBlobs
 from tallystick.app.notices import Notices
 from tallystick.app.openings import FirstThings, Record
 from tallystick.app.orphans import Orphans
-from tallystick.app.ports import Clock, Notifier
+from tallystick.app.ports import Clock, Notifier, Transport
 from tallystick.app.presence import Presence
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
@@ -36,6 +39,7 @@ from tallystick.config import Settings
 from tallystick.core import events as ev
 from tallystick.core.errors import invalid
 from tallystick.core.state import Work
+from tallystick.edge.acp import AcpTransport, Around, Registry
 from tallystick.edge.api import ApiServer, control_path
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
@@ -86,7 +90,22 @@ def assemble(
     shown = partial(prefixes, hidden=(str(home), str(control_path(home).parent)))
     verifier = Verifier(home, git, runner, blobs, executor, new_id, diagnostics, shown, reached)
     commands = CommandTransport(home, git, runner, blobs, new_id, limits, shown, reached)
-    transports = {"command": commands}
+    driving = Driving(store, heads, executor, presence, clock, new_id, limits, diagnostics)
+    sessions = Doors()
+    around = Around(
+        home=home,
+        sockets=control_path(home).parent,
+        git=git,
+        runner=runner,
+        driving=driving,
+        doors=sessions,
+        environment=_inherited(),
+        tally=(sys.executable, "-I", "-c", _TALLY, "mcp"),
+        prefixes=shown,
+        proved={},
+    )
+    driven = AcpTransport(around)
+    transports: dict[str, Transport] = {"command": commands, "drive": driven}
     deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, transports, diagnostics, reached)
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
     custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__, reached)
@@ -113,20 +132,56 @@ def assemble(
             blobs=blobs,
             verifier=verifier,
             diagnostics=diagnostics,
+            drives=Registry(),
             engine=store.engine(),
             examine=tuple([part.examine for part in notices]),
         )
     )
     executor.stumbled = diagnostics.failure
     _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock), notices)
+    executor.follow = _then(executor.follow, driving.committed)
     protocol = Protocol(desk, diagnostics)
     ops = _ops(desk, life, stop, protocol)
     doors = [
         *_http(settings, desk, ops, diagnostics, announce, partial(McpHttp, protocol, extra=world.mcp)),
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
-    inside: list[Service] = [executor, first, custody, hints, orphans, verifier, deliverer, duties, *notices]
+    sessions.server = doors[-1]  # type: ignore[assignment]
+    inside: list[Service] = [executor, first, custody, hints, orphans, verifier, driven, deliverer, duties, *notices]
     return [Record(store, heads, clock), *inside, *doors]
+
+
+class Doors:
+    """Sockets of sessions, at the server that is made after those who open them."""
+
+    server: ApiServer
+
+    async def listen_session(self, session_id: str, path: Path) -> None:
+        """See `ApiServer`."""
+        await self.server.listen_session(session_id, path)
+
+    async def close_session(self, session_id: str) -> None:
+        """See `ApiServer`."""
+        await self.server.close_session(session_id)
+
+
+_TALLY = "from tallystick._tally import main; raise SystemExit(main())"
+"""What a session's client starts for our tools; it needs no search path."""
+
+
+def _inherited() -> dict[str, str]:
+    """What driven clients inherit of the host's own environment: who the user is, and no more."""
+    names = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "PATH")
+    found = {name: os.environ[name] for name in names if os.environ.get(name)}
+    return {"LANG": "C.UTF-8", "TERM": "dumb", **found}
+
+
+def _then(first: Callable[..., None], second: Callable[[ev.Recorded], None]) -> Callable[..., None]:
+    def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
+        first(recorded, rows)
+        second(recorded)
+
+    return follow
 
 
 def _join(

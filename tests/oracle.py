@@ -90,6 +90,9 @@ MOVES: dict[str, tuple[str, str, str]] = {
     "BeginDelivery": ("host", "submitted/new submitted/rework", "working"),
     "ReturnDelivery": ("host", "submitted/new submitted/rework", f"= failed/offline {BAD}"),
     "DoubtDelivery": ("host", LIVE, "="),
+    "StartTurn": ("host", f"submitted/new submitted/rework {IN_HAND}", "="),
+    "NoteTurn": ("host", f"{LIVE} {ENDED}", "="),
+    "EndTurn": ("host", f"{LIVE} {ENDED}", "="),
 }
 
 TURN: dict[str, str] = {

@@ -52,6 +52,8 @@ class Agent(Value, frozen=True):
     network: bool = False
     search_path: str = ""
     virtual_env: str = ""
+    model: str = ""
+    required: str = ""
     deleted: bool = False
     mode: str = "running"
 
@@ -71,6 +73,13 @@ class SessionState(Value, frozen=True):
     history: str = ""
     """The client's own id of this conversation, where a hook told it."""
     transcript: str = ""
+    client: str = ""
+    """What runs in it, where the host drives it: program and version."""
+    level: str = ""
+    """How far its gate was proved, where the host drives it."""
+    level_detail: str = ""
+    place: str = ""
+    """The directory that it works in, where the host made one for it."""
     presence: str = "live"
     mode: str = "running"
     ended: bool = False
@@ -231,7 +240,7 @@ def _workspace_mode(d: Directory, r: ev.Recorded, e: ev.WorkspaceModeChanged) ->
 
 _KEPT_ON_REJOIN = (
     "connection argv client strengths capabilities provider inbound display_name concurrency seconds network "
-    "search_path virtual_env"
+    "search_path virtual_env model required"
 ).split()
 
 
@@ -306,6 +315,11 @@ def _linked(d: Directory, r: ev.Recorded, e: ev.SessionLinked) -> Directory:
     return _in_session(d, r, history=e.history, transcript=e.transcript)
 
 
+def _described(d: Directory, r: ev.Recorded, e: ev.SessionDescribed) -> Directory:
+    client = f"{e.client} {e.version}".strip()
+    return _in_session(d, r, client=client, level=e.level, level_detail=e.detail, place=e.directory)
+
+
 def _presence(d: Directory, r: ev.Recorded, e: ev.PresenceChanged) -> Directory:
     return _in_session(d, r, presence=e.presence)
 
@@ -328,6 +342,7 @@ _CHANGES: dict[type, Callable[[Directory, ev.Recorded, Any], Directory]] = {
     ev.SessionModeChanged: _session_mode,
     ev.SessionEnded: _session_ended,
     ev.SessionLinked: _linked,
+    ev.SessionDescribed: _described,
     ev.PresenceChanged: _presence,
     ev.InboxSeen: _touch,
     ev.CommandRefused: _touch,

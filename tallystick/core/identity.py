@@ -38,6 +38,7 @@ class Prefix(StrEnum):
     CHECK = "chk"
     REPOSITORY = "rep"
     INTENT = "int"
+    TURN = "trn"
 
 
 HOST_ID: Final = "host"

@@ -39,7 +39,7 @@ def promise_to(agent: Agent, directory: Directory, *, live: bool) -> Promise:
         return Promise.OFFLINE
     if agent_mode(agent, directory) != "running":
         return Promise.MAILBOX
-    if agent.connection == "command":
+    if agent.connection in ("command", "drive"):
         return Promise.LIVE
     if agent.connection in ("client", "wake") and live:
         return Promise.NEXT_TURN

@@ -20,6 +20,7 @@ from tallystick.core.model import (
     Fact,
     Reason,
     Reference,
+    Spent,
     TaskState,
     Value,
     place,
@@ -56,6 +57,8 @@ class Delivery(Value, frozen=True):
     """intended, performed, refuted or unverified; empty where nothing was pushed."""
     retries: int = 0
     unverified: bool = False
+    prompted: bool = False
+    """A prompt for it was written down, so it may have been sent."""
 
     @property
     def fact(self) -> Fact:
@@ -91,6 +94,7 @@ class Permission(Value, frozen=True):
     digest: str
     requested_at: float
     decision: str = ""
+    options: tuple[str, ...] = ("allow_once", "reject_once")
 
 
 class Task(Value, frozen=True):
@@ -170,6 +174,23 @@ class Task(Value, frozen=True):
     """Its words were erased."""
     closed_at: float = 0.0
     doubt: str = ""
+    running: str = ""
+    """The turn that is under way in a session which the host drives."""
+    running_since: float = 0.0
+    turns: int = 0
+    """How many turns were begun for it."""
+    reminders: int = 0
+    """Turns in a row that only reminded of it."""
+    resumes: int = 0
+    """Turns in a row that went on with an interrupted one."""
+    refuted: bool = False
+    """Its check failed, and its session was not told yet."""
+    spent: Spent = Spent()
+    """Of all turns that have ended."""
+    spending: Spent = Spent()
+    """Of the turn under way, as far as it was told."""
+    said_version: int = 0
+    """The version without later notes of turns: what somebody has looked at is not made old by them."""
 
     @property
     def open(self) -> bool:
@@ -200,7 +221,7 @@ class Work(msgspec.Struct, frozen=True):
     @property
     def in_flight(self) -> bool:
         """Whether the work itself was pushed and its outcome is not known."""
-        return self.assignment is not None and self.assignment.in_flight
+        return bool(self.task.running) or (self.assignment is not None and self.assignment.in_flight)
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from tallystick.app.desk.evidence import Evidence
 from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
 from tallystick.app.execute import Outcome
+from tallystick.app.views.people import level
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, invalid, not_found
 from tallystick.core.events import Text
@@ -59,7 +60,7 @@ class Asking(Evidence):
             repository=repository if base else "",
             base_commit=base,
             wake=form.wake,
-            level=self._level(party),
+            level=self._level(party, guest.workspace),
         )
         await self._first_coordinator(guest)
         outcome = await self.s.executor.execute(command, actor)
@@ -143,10 +144,12 @@ class Asking(Evidence):
             )
         return found
 
-    def _level(self, party: str) -> str:
+    def _level(self, party: str, workspace: str) -> str:
         agent = self.directory.agents.get(party)
         if agent is None:
             return "E0"
+        if agent.connection == "drive":
+            return level(agent, self.directory, self.s.runner.level(), workspace)
         return self.s.runner.level() if agent.connection == "command" else "E1" if agent.client else "E0"
 
     async def _first_coordinator(self, guest: Guest) -> None:

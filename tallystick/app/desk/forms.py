@@ -74,6 +74,9 @@ class Join(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     concurrency: int | None = None
     seconds: int | None = None
     network: bool | None = None
+    model: str | None = None
+    required: str | None = None
+    """E2 or E3: no session below that level is started."""
 
 
 class NewCheck(Form, frozen=True, kw_only=True):
@@ -322,6 +325,10 @@ class AgentShown(Form, frozen=True, kw_only=True):
     coordinator: bool
     wake: str = ""
     """How the host can start an idle session of it; empty: somebody has to open it."""
+    model: str = ""
+    required: str = ""
+    driven: tuple[dict[str, str], ...] = ()
+    """session_id, client, level, rests_on: the sessions that the host drives."""
     facts: tuple[dict[str, str], ...] = ()
     """fact, rests_on: what each delivery fact of it rests on."""
 

@@ -18,7 +18,7 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor, Outcome
 from tallystick.app.feed import Feed
 from tallystick.app.heads import Heads
-from tallystick.app.ports import Blobs, Git, Located, NewId, Runner
+from tallystick.app.ports import Blobs, Drives, Git, Located, NewId, Runner
 from tallystick.app.presence import Presence
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
@@ -66,6 +66,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     blobs: Blobs
     verifier: Verifier
     diagnostics: Diagnostics
+    drives: Drives
     engine: str
     """The database and its version, for doctor."""
     examine: tuple[Examine, ...] = ()

@@ -8,6 +8,7 @@ from tallystick.core.commands.places import (
     AddCheck,
     AllowProvider,
     ChooseCoordinator,
+    DescribeSession,
     EndSession,
     JoinAgent,
     JoinPerson,
@@ -67,10 +68,12 @@ from tallystick.core.commands.task import (
     SettleTrace,
     SubmitTask,
     TaskCommand,
-    TaskCommands,
     TurnAwayTask,
 )
+from tallystick.core.commands.task import TaskCommands as _TaskCommands
+from tallystick.core.commands.turns import EndTurn, NoteTurn, StartTurn, TurnCommands
 
+TaskCommands = _TaskCommands | TurnCommands
 Command = TaskCommands | PlaceCommands
 
 __all__ = [
@@ -90,9 +93,11 @@ __all__ = [
     "CorrectTask",
     "DecidePermission",
     "DeclineTask",
+    "DescribeSession",
     "DoubtDelivery",
     "DoubtTask",
     "EndSession",
+    "EndTurn",
     "EraseTexts",
     "ExpireTask",
     "FailTask",
@@ -110,6 +115,7 @@ __all__ = [
     "MoveTurn",
     "NotePresence",
     "NoteRefusal",
+    "NoteTurn",
     "OpenSession",
     "PlaceCommands",
     "ReassignTask",
@@ -134,8 +140,10 @@ __all__ = [
     "SettleDoubt",
     "SettleTrace",
     "StartHost",
+    "StartTurn",
     "SubmitTask",
     "TaskCommand",
     "TaskCommands",
     "TurnAwayTask",
+    "TurnCommands",
 ]

@@ -26,6 +26,7 @@ from tallystick.core.events.places import (
     PlaceEvents,
     PresenceChanged,
     ProviderAllowed,
+    SessionDescribed,
     SessionEnded,
     SessionLinked,
     SessionModeChanged,
@@ -61,7 +62,6 @@ from tallystick.core.events.task import (
     TaskDeclined,
     TaskDoubted,
     TaskEvent,
-    TaskEvents,
     TaskExpired,
     TaskFailed,
     TaskFrozen,
@@ -77,10 +77,13 @@ from tallystick.core.events.task import (
     TraceSettled,
     TurnMoved,
 )
+from tallystick.core.events.task import TaskEvents as _TaskEvents
+from tallystick.core.events.turns import TurnEnded, TurnEvents, TurnNoted, TurnStarted
 from tallystick.core.events.words import ERASED, Happened, Text
 from tallystick.core.identity import Actor
 from tallystick.core.model import Fact
 
+TaskEvents = _TaskEvents | TurnEvents
 Event = TaskEvents | PlaceEvents
 
 
@@ -164,6 +167,7 @@ __all__ = [
     "ResultApproved",
     "ResultHandedIn",
     "ResultRefused",
+    "SessionDescribed",
     "SessionEnded",
     "SessionLinked",
     "SessionModeChanged",
@@ -190,7 +194,11 @@ __all__ = [
     "Text",
     "TextsErased",
     "TraceSettled",
+    "TurnEnded",
+    "TurnEvents",
     "TurnMoved",
+    "TurnNoted",
+    "TurnStarted",
     "WorkspaceModeChanged",
     "WorkspaceRegistered",
     "event_types",

@@ -3,6 +3,7 @@
 from tallystick.core.task.decide import decide
 from tallystick.core.task.duty import Duty, DutyKind, due_duties, next_duty
 from tallystick.core.task.fold import evolve
+from tallystick.core.task.prompts import wanted
 from tallystick.core.task.table import REASONS, TRANSITIONS, Role, Transition, board_label
 from tallystick.core.task.turn import turn_of
 
@@ -19,4 +20,5 @@ __all__ = [
     "evolve",
     "next_duty",
     "turn_of",
+    "wanted",
 ]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tallystick.core import events as ev
 from tallystick.core.identity import ActorKind
-from tallystick.core.model import FINAL_STATES
+from tallystick.core.model import FINAL_STATES, Spent
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.state import Permission, Said, Task
@@ -22,6 +22,7 @@ _MESSAGES: dict[type, str] = {
     ev.ChangesRequested: "changes",
 }
 """Events that say something to somebody, and the kind of message."""
+_OF_TURNS = (ev.TurnStarted, ev.TurnNoted, ev.TurnEnded)
 
 
 def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
@@ -60,6 +61,8 @@ def _common(task: Task, r: ev.Recorded, e: Any) -> dict[str, Any]:
     if kind:
         changes["messages"] = (*task.messages, Said(e.message_id, kind, r.actor.id, r.at, r.version))
         changes["rounds"] = 0 if _human(r) or kind == "result" else task.rounds + 1
+    if not isinstance(e, _OF_TURNS):
+        changes["said_version"] = r.version
     if kind or e.turn != task.turn:
         changes["turn_version"] = r.version
     return changes
@@ -86,6 +89,7 @@ def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
         updated_at=r.at,
         version=r.version,
         turn_version=r.version,
+        said_version=r.version,
         key=r.key,
         session_wanted=e.session,
         messages=(Said(e.message_id, "brief", r.actor.id, r.at, r.version),),
@@ -149,7 +153,7 @@ def _handed_in(t: Task, r: ev.Recorded, e: ev.ResultHandedIn) -> dict[str, Any]:
 def _checked(t: Task, _r: ev.Recorded, e: ev.CheckReported) -> dict[str, Any]:
     after: dict[str, Any] = {"runs": (*t.runs, e.run), "rounds": 0, "failures": e.round or t.failures}
     if e.state is S.WORKING:
-        return {**after, "lease_until": e.lease_until}
+        return {**after, "lease_until": e.lease_until, "refuted": True}
     return {**after, **_no_holder()}
 
 
@@ -164,7 +168,7 @@ def _changes(_t: Task, _r: ev.Recorded, _e: ev.ChangesRequested) -> dict[str, An
 
 
 def _permission(t: Task, r: ev.Recorded, e: ev.PermissionRequested) -> dict[str, Any]:
-    asked = Permission(e.permission_id, e.action, e.digest, r.at)
+    asked = Permission(e.permission_id, e.action, e.digest, r.at, options=e.options)
     return {**_interrupted(t, S.AUTH_REQUIRED), "permissions": (*t.permissions, asked)}
 
 
@@ -177,7 +181,9 @@ def _interrupted(t: Task, into: S) -> dict[str, Any]:
 
 def _decided(t: Task, _r: ev.Recorded, e: ev.PermissionDecided) -> dict[str, Any]:
     rows = tuple(replace(p, decision=e.decision) if p.permission_id == e.permission_id else p for p in t.permissions)
-    return {"permissions": rows, "lease_until": e.lease_until, "rounds": 0}
+    # A check that may not run leaves the result to its reviewer: nobody holds it any more.
+    freed = _no_holder() if e.reason is R.REVIEW else {}
+    return {**freed, "permissions": rows, "lease_until": e.lease_until, "rounds": 0}
 
 
 def _cancel_asked(t: Task, r: ev.Recorded, e: ev.CancelRequested) -> dict[str, Any]:
@@ -288,6 +294,27 @@ def _begun(t: Task, r: ev.Recorded, _e: ev.DeliveryBegun) -> dict[str, Any]:
     }
 
 
+def _turn_started(t: Task, r: ev.Recorded, e: ev.TurnStarted) -> dict[str, Any]:
+    return {
+        "running": e.turn_id,
+        "running_since": r.at,
+        "refuted": False,
+        "turns": t.turns + 1,
+        "reminders": t.reminders + 1 if e.purpose == "reminder" else 0,
+        "resumes": t.resumes + 1 if e.purpose == "resumed" else 0 if e.purpose != "reminder" else t.resumes,
+        "spent": t.spent.plus(t.spending),
+        "spending": Spent(),
+    }
+
+
+def _turn_noted(_t: Task, _r: ev.Recorded, e: ev.TurnNoted) -> dict[str, Any]:
+    return {"spending": e.spent}
+
+
+def _turn_ended(t: Task, _r: ev.Recorded, e: ev.TurnEnded) -> dict[str, Any]:
+    return {"running": "", "running_since": 0.0, "spent": t.spent.plus(e.spent), "spending": Spent()}
+
+
 def _delivery_returned(_t: Task, _r: ev.Recorded, _e: ev.DeliveryReturned) -> dict[str, Any]:
     return {"session": "", "lease_until": 0.0}
 
@@ -326,4 +353,7 @@ _CHANGES: dict[type, Callable[[Task, ev.Recorded, Any], dict[str, Any]]] = {
     ev.DeliveryLeased: _leased,
     ev.DeliveryBegun: _begun,
     ev.DeliveryReturned: _delivery_returned,
+    ev.TurnStarted: _turn_started,
+    ev.TurnNoted: _turn_noted,
+    ev.TurnEnded: _turn_ended,
 }

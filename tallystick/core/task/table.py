@@ -332,6 +332,16 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         SAME | _places("failed/offline", "failed/exhausted", "submitted/compensating"),
         "connection: it never began",
     ),
+    Transition(
+        "start turn",
+        cmd.StartTurn,
+        (Role.HOST,),
+        _places("submitted/new", "submitted/rework") | _ACTIVE,
+        SAME,
+        "host: the prompt is written down ahead",
+    ),
+    Transition("note turn", cmd.NoteTurn, (Role.HOST,), OPEN | FINAL, SAME, "connection"),
+    Transition("end turn", cmd.EndTurn, (Role.HOST,), OPEN | FINAL, SAME, "connection"),
     Transition("doubt delivery", cmd.DoubtDelivery, (Role.HOST,), OPEN, SAME, "host"),
 )
 """Every move there is. What is not listed is refused."""
