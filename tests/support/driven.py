@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
+from tests.support.clients.install import need
 from tests.support.hosts import eventually
 from tests.support.places import Place
 
@@ -74,3 +77,69 @@ class Stage(Place):
             return found[0] if found else None
 
         return eventually(waiting, "a permission")
+
+
+class RealStage(Stage):
+    """A host that drives a real client against the scripted model."""
+
+    def __init__(self, client, model, **limits):
+        super().__init__(**limits)
+        self.client_name = client
+        self.model = model
+        package = {"codex": "codex-acp", "claude": "claude-agent-acp"}[client]
+        self.bin = need(package) / "node_modules" / ".bin"
+        self.person = self.place / "person"
+        for name in ("home", "tmp"):
+            (self.person / name).mkdir(parents=True)
+
+    def join(self, name="reviewer", more="", **form):
+        """Join the real client under a name, with a home and keys of its own."""
+        home = self.person / "home"
+        environment = {"HOME": str(home), "TMPDIR": str(self.person / "tmp"), "NO_PROXY": "127.0.0.1"}
+        environment |= SETUPS[self.client_name](home, self.model.url)
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in environment.items())
+        self.own(name, f"{more}\n[environment]\n{lines}")
+        path = os.pathsep.join([str(self.bin), str(Path(shutil.which("node")).parent), os.environ["PATH"]])
+        shown = self.call("join", env={"PATH": path}, name=name, drive=self.client_name, **form)
+        assert shown["connection"] == "drive"
+        return shown
+
+
+def codex_home(home, url):
+    """The settings of Codex, and what its environment needs."""
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text(
+        f"""model = "fake-model"
+model_provider = "fake"
+approval_policy = "on-request"
+sandbox_mode = "workspace-write"
+check_for_update_on_startup = false
+[model_providers.fake]
+name = "Fake"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "FAKE_KEY"
+requires_openai_auth = false
+supports_websockets = false
+request_max_retries = 0
+stream_max_retries = 0
+[analytics]
+enabled = false
+"""
+    )
+    return {"FAKE_KEY": "dummy", "NO_BROWSER": "1"}
+
+
+def claude_home(home, url):
+    """The same of Claude Code."""
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "dummy",
+        "ANTHROPIC_MODEL": "claude-sonnet-4-5",
+        "ANTHROPIC_SMALL_FAST_MODEL": "claude-haiku-4-5",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+    }
+
+
+SETUPS = {"codex": codex_home, "claude": claude_home}

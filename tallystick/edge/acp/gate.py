@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,35 +44,46 @@ class Wish(msgspec.Struct, frozen=True):
         return next((option for option, offered in self.options if offered == kind), "")
 
 
-def wish(call: dict[str, Any], options: list[dict[str, Any]], server: str) -> Wish:
-    """A request as it came, read once. `server` is the name of our own tools' server."""
-    title, raw = str(call.get("title") or ""), call.get("rawInput")
-    exact = json.dumps({"call": call, "options": options}, sort_keys=True, ensure_ascii=False, default=str)
+def wish(known: dict[str, Any], call: dict[str, Any], options: list[dict[str, Any]], server: str) -> Wish:
+    """A request as it came, read once. Some clients say what they want in an earlier update of the same call (`known`),
+    and ask by its id alone. `server` is the name of our own tools' server."""
+    whole = {**known, **{key: value for key, value in call.items() if value not in (None, "", [], {})}}
+    title, raw = str(whole.get("title") or ""), whole.get("rawInput")
+    told = {"call": whole, "options": options}
+    exact = json.dumps(told, sort_keys=True, ensure_ascii=False, default=str)
     shown = json.dumps(raw, ensure_ascii=False, default=str) if raw is not None else ""
-    action = f"{title or call.get('kind') or 'a tool'} {shown}".strip()
+    action = f"{title or whole.get('kind') or 'a tool'} {shown}".strip()
     if len(action) > _ACTION:
         action = f"{action[:_ACTION]} [… {len(action)} characters]"
     fields = raw if isinstance(raw, dict) else {}
-    located = [str(place.get("path", "")) for place in call.get("locations") or () if isinstance(place, dict)]
+    located = [str(place.get("path", "")) for place in whole.get("locations") or () if isinstance(place, dict)]
     named = [str(fields[name]) for name in _PATHS if isinstance(fields.get(name), str)]
+    is_command = any(name in fields for name in _COMMANDS)
     return Wish(
         action=action,
         exact=exact.encode("utf-8", "surrogatepass"),
-        kind=str(call.get("kind") or ""),
+        kind=str(whole.get("kind") or ""),
         title=title,
         options=tuple((str(o.get("optionId", "")), str(o.get("kind", ""))) for o in options),
         paths=tuple(path for path in (*located, *named) if path),
-        is_command=any(name in fields for name in _COMMANDS),
-        is_ours=_is_ours(title, fields, server),
+        is_command=is_command,
+        is_ours=not is_command and _is_ours(whole, title, fields, server),
     )
 
 
-def _is_ours(title: str, fields: dict[str, Any], server: str) -> bool:
-    """Whether it is a call of our own tools, by what the client reports of the call itself."""
-    named = str(fields.get("server") or fields.get("server_name") or fields.get("serverName") or "")
-    if any(name in fields for name in _COMMANDS):
-        return False
-    return named == server or title.startswith((f"mcp__{server}__", f"mcp_{server}_", f"mcp.{server}."))
+def _is_ours(call: dict[str, Any], title: str, fields: dict[str, Any], server: str) -> bool:
+    """Whether it is a call of our own tools. A title alone may be a model's words, so it counts only where the client
+    says of no other kind what it is."""
+    meta = call.get("_meta")
+    meta = meta if isinstance(meta, dict) else {}
+    claude = meta.get("claudeCode")
+    if isinstance(claude, dict):
+        named = claude.get("mcpServer")
+        return isinstance(named, dict) and named.get("name") == server
+    if meta.get("is_mcp_tool_call") is True:
+        return fields.get("server") == server
+    plain = call.get("kind") in (None, "", "other")
+    return plain and re.fullmatch(rf"(mcp_{{0,2}})?{server}[_.]{{1,2}}[a-z_]{{1,24}}", title) is not None
 
 
 def answer(asked: Wish, policy: Policy, tree: Path) -> Answer:

@@ -125,7 +125,7 @@ class Running:
                 stirred.cancel()
                 self._stirred.clear()
                 self._driving.heard(self.session.session_id)
-                if self._turn is not None and self._turn.updates and not self._recorded:
+                if self._turn is not None and self._turn.words and not self._recorded:
                     await self._record()
                 if ending.done():
                     return await self._stop(prompt, "ended", "It was ended by the host.")
@@ -192,12 +192,13 @@ class Running:
         if self._turn is None:
             return
         self._turn.take(update)
-        if self._turn.updates == 1:
+        if self._turn.words == 1:
             self._stirred.set()
 
     async def _permit(self, call: dict[str, Any], options: list[dict[str, Any]]) -> str:
         """The option that answers a request: by the agent's policy, else by a person; denied where nobody can."""
-        asked = gate.wish(call, options, SERVER)
+        known = self._turn.call(str(call.get("toolCallId", ""))) if self._turn is not None else {}
+        asked = gate.wish(known, call, options, SERVER)
         said = gate.answer(asked, self.session.own.permissions, self.session.tree)
         if said != "ask":
             self._say(f"{said} by policy: {asked.title or asked.kind}")

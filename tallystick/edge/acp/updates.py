@@ -14,6 +14,12 @@ _LAST: Final = 4000
 """Characters of the last words that are kept."""
 _TITLE: Final = 200
 _INTENT: Final = re.compile(r"int_[0-9A-Z]{26}")
+_OF_A_TURN: Final = (
+    *("agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "tool_call", "tool_call_update", "plan"),
+)
+_TOLD: Final = ("title", "kind", "rawInput", "locations", "_meta")
+_KEPT: Final = 64 * 1024
+"""Of what a client says of one call, for a request that names the call alone."""
 _OVERLAP: Final = 30
 """The end of a chunk that may be the beginning of an id."""
 _MICROS: Final = 1_000_000
@@ -45,6 +51,8 @@ class Turn:
         self._before = before
         """What the session had reported before this turn, where the client reports sums over the session."""
         self.updates = 0
+        self.words = 0
+        """Updates that only a turn can bring."""
         self.own_id = ""
         """The client's own id of the prompt, where it gives one."""
         self._noted = 0
@@ -54,6 +62,7 @@ class Turn:
         self.last = ""
         """The words since the last tool, as far as they fit."""
         self._tools: dict[str, tuple[str, str]] = {}
+        self._told: dict[str, dict[str, Any]] = {}
         self._calls = 0
         self.session_spent = before
 
@@ -61,6 +70,7 @@ class Turn:
         """One update."""
         self.updates += 1
         kind = update.get("sessionUpdate")
+        self.words += kind in _OF_A_TURN
         if kind == "agent_message_chunk":
             self._said(_text(update))
             self._meta(update)
@@ -89,10 +99,17 @@ class Turn:
         now = str(update.get("status") or status or "pending")
         if call not in self._tools and len(self._tools) >= 1000:
             return
+        told = {key: update[key] for key in _TOLD if update.get(key) not in (None, "", [], {})}
+        if len(repr(told)) <= _KEPT:
+            self._told[call] = {**self._told.get(call, {}), **told}
         self._tools[call] = (title, now)
         if now != status:
             self.last = ""
             self._add(f"\n[{now}] {' '.join(title.split())}\n")
+
+    def call(self, call_id: str) -> dict[str, Any]:
+        """What was told of a call so far."""
+        return self._told.get(call_id, {})
 
     def line(self, text: str) -> None:
         """A line of the host's own: what was decided about a tool."""
