@@ -168,7 +168,10 @@ class Scripted(acp.Agent):
         if not plan().get("unwritten"):
             self.keep(session_id, "user", text)
         found = DO.findall(text)
+        canary = re.search(r"\(touch (\S+)\)", text)
         steps = json.loads(found[-1]) if found else plan().get("again", [])
+        if canary:
+            steps = [{plan().get("canary", "ask"): f"touch {canary[1]}"}]
         task = (TASK.findall(text) or [""])[0]
         self.cancelled[session_id] = event = asyncio.Event()
         doing = asyncio.create_task(self.steps(session_id, task, steps))

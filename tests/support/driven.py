@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.support.clients.install import need
-from tests.support.hosts import eventually
+from tests.support.hosts import ROOT, eventually
 from tests.support.places import Place
 
 AGENT = Path(__file__).with_name("acp_agent.py")
@@ -45,8 +45,9 @@ class Stage(Place):
         file.write_text(text)
         file.chmod(mode)
 
-    def driven(self, name="reviewer", **form):
+    def driven(self, name="reviewer", more="", **form):
         """Join the scripted agent, driven by its command line."""
+        self.own(name, f"writable = [{json.dumps(str(self.folder))}]\nreadable = [{json.dumps(str(ROOT))}]\n{more}")
         line = shlex.join([sys.executable, str(AGENT), str(self.folder)])
         return self.call("join", name=name, drive=line, **form)
 

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -25,6 +26,7 @@ from tallystick.edge.acp.settings import Own, own
 from tallystick.edge.acp.updates import Replay
 
 if TYPE_CHECKING:
+    from tallystick.edge.acp.canary import Canary, Proof
     from tallystick.edge.acp.speech import Begun, Server, Speech
 
 SERVER: Final = "tally"
@@ -60,8 +62,8 @@ class Around(msgspec.Struct, frozen=True):
     """The command line of our MCP server."""
     prefixes: Callable[[str, str, str, str], tuple[str, ...]]
     """Which directories a command needs to be seen."""
-    proved: dict[str, str]
-    """Levels that a canary proved, by client, version and mode."""
+    proved: dict[str, Proof]
+    """What canaries showed, by client, version and mode."""
 
 
 class Session:
@@ -81,6 +83,7 @@ class Session:
         self.job_id = ""
         self.level = "E1"
         self.detail = ""
+        self.sandbox = "none"
         self.spent = Spent()
         """What the client reported of the session so far, where it reports sums."""
         self.replay: Replay | None = None
@@ -89,6 +92,7 @@ class Session:
         self.permit: Callable[[Update, list[Update]], Awaitable[str]] = _nobody
         self._speech: Speech | None = None
         self._loading: Replay | None = None
+        self._canary: Canary | None = None
         self._listens = False
 
     @property
@@ -120,9 +124,23 @@ class Session:
             raise unavailable(
                 f"{self.client.title} did not answer within {seconds:.0f} s.", "Look at its log in log/ of the home."
             ) from None
+        except Refused as refusal:
+            await self.close()
+            raise Refused(refusal.code, f"{refusal.message}{self._last_line()}", refusal.remedy) from None
         except BaseException:
             await self.close()
             raise
+
+    def _last_line(self) -> str:
+        """What its client said last, where it said something about its end."""
+        with suppress(OSError):
+            lines = self._log.read_bytes()[-2000:].decode("utf-8", "replace").strip().splitlines()
+            return f" Its log ends: {lines[-1][:200]!r}" if lines else ""
+        return ""
+
+    @property
+    def _log(self) -> Path:
+        return self._around.home / "log" / f"session-{self.session_id[-12:].lower()}.log"
 
     async def _begin(self) -> None:
         around, alias = self._around, self.agent.alias
@@ -157,19 +175,26 @@ class Session:
             self._listens = True
 
     async def _start(self) -> Speech:
-        from tallystick.edge.acp.speech import Speech  # the SDK is loaded with the first session
-
+        # The SDK is loaded with the first session, aside: it takes as long as a host takes to start.
+        speech = await asyncio.to_thread(import_module, "tallystick.edge.acp.speech")
+        await asyncio.to_thread(self._outside.mkdir, 0o700, parents=True, exist_ok=True)
         around = self._around
         self.job_id = f"acp-{around.driving.new_id(Prefix.TURN)[4:]}"
         pipes = await around.runner.open(self._job())
-        self._speech = Speech(pipes, self._updated, self._permitted)
-        return self._speech
+        self.sandbox = pipes.level
+        begun: Speech = speech.Speech(pipes, self._updated, self._permitted)
+        self._speech = begun
+        return begun
 
     def _job(self) -> Job:
         around, agent = self._around, self.agent
         argv = list(agent.argv or self.client.argv)
         path = agent.search_path or around.environment.get("PATH", "")
-        argv[0] = shutil.which(argv[0], path=path) or argv[0]
+        program = argv[0] = shutil.which(argv[0], path=path) or argv[0]
+        sandbox = self._sandbox(program, path)
+        if sandbox is not None:
+            # A sandboxed job gets a home of its own; this one's state is where its person logged in.
+            argv = ["/usr/bin/env", f"HOME={self._home}", *argv]
         return Job(
             job_id=self.job_id,
             argv=tuple(argv),
@@ -178,10 +203,20 @@ class Session:
             seconds=_LONGEST,
             output_bytes=_LOG_BYTES,
             grace_seconds=_GRACE,
-            sandbox=self._sandbox(argv[0], path),
+            sandbox=sandbox,
             label=self.session_id,
-            log=str(around.home / "log" / f"session-{self.session_id[-12:].lower()}.log"),
+            log=str(self._log),
         )
+
+    @property
+    def _home(self) -> Path:
+        """The home directory of its client."""
+        return Path(self.own.environment.get("HOME") or self._around.environment.get("HOME", "/"))
+
+    @property
+    def _outside(self) -> Path:
+        """A directory that is not its work tree, which its sandbox lets it write: where the canary is tried."""
+        return self._around.home / "sessions" / f"{self.session_id}.canary"
 
     def _environment(self, path: str) -> dict[str, str]:
         alias, given = self.agent.alias, self._around.environment
@@ -196,7 +231,7 @@ class Session:
         return {**given, "PATH": path, **who, **dict(self.client.environment), **model, **self.own.environment}
 
     def _sandbox(self, program: str, path: str) -> Sandbox | None:
-        if self.agent.required != "E3":
+        if not self.own.sandbox and self.agent.required != "E3":
             return None
         return self._confined(program, path)
 
@@ -204,15 +239,20 @@ class Session:
         around = self._around
         seen = around.prefixes(program, path, self.agent.virtual_env, "")
         own_python = around.prefixes(around.tally[0], path, "", "")
-        home = Path(self.own.environment.get("HOME") or around.environment.get("HOME", "/"))
-        state = [str(home / name) for name in self.client.state]
+        state = [str(self._home / name) for name in self.client.state]
         socket = str(around.sockets / f"{self.session_id[-12:].lower()}.sock")
         mirrors = str(around.home / "mirrors")
         return Sandbox(
             read_only=(*seen, *own_python, mirrors, *self.own.readable),
-            writable=(str(self.tree), socket, *[name for name in state if Path(name).exists()], *self.own.writable),
+            writable=(
+                str(self.tree),
+                str(self._outside),
+                socket,
+                *[name for name in state if Path(name).exists()],
+                *self.own.writable,
+            ),
             network=True,
-            required=True,
+            required=self.agent.required == "E3",
         )
 
     async def _converse(self, speech: Speech, history: str, opened_at: float) -> Begun:
@@ -276,7 +316,12 @@ class Session:
         )
 
     async def _describe(self, speech: Speech, mode: str) -> None:
-        self.level, self.detail = "E1", "not proved"
+        self.level, self.detail = await self._proved(speech, mode)
+        if self.agent.required and self.level < self.agent.required:
+            raise denied(
+                f"@{self.agent.alias} requires {self.agent.required}, and its session is {self.level}: {self.detail}.",
+                f"See docs/how-to/drive.md, or set the mode in agents/{self.agent.alias}.toml.",
+            )
         about = About(
             client=self.client.name,
             version=speech.version,
@@ -289,6 +334,30 @@ class Session:
         )
         await self._around.driving.described(self.session_id, about)
 
+    async def _proved(self, speech: Speech, mode: str) -> tuple[str, str]:
+        """Its level, and what that rests on."""
+        proof = await self._asks(speech, mode)
+        if self.sandbox == "E3":
+            return "E3", f"{self._around.runner.explain()}; {proof.detail}"
+        return ("E2" if proof.enforced else "E1"), proof.detail
+
+    async def _asks(self, speech: Speech, mode: str) -> Proof:
+        from tallystick.edge.acp.canary import Canary, Proof
+
+        if not self.own.canary:
+            return Proof(enforced=False, detail="not proved: its canary is off")
+        key = "\0".join((self.client.name, *self.agent.argv, speech.version, mode, self.agent.model))
+        known = self._around.proved.get(key)
+        if known is None:
+            number = self._around.driving.new_id(Prefix.TURN)[-12:].lower()
+            self._canary = Canary(speech, self.client, mode, self.tree, self._outside / number)
+            try:
+                known = await self._canary.prove()
+            finally:
+                self._canary = None
+            self._around.proved[key] = known
+        return known
+
     # --- what the client says -----------------------------------------------------------------------------------
 
     def _updated(self, update: Update) -> None:
@@ -298,6 +367,10 @@ class Session:
             self.took(update)
 
     async def _permitted(self, call: Update, options: list[Update]) -> str:
+        if self._canary is not None and call.get("sessionId") == self._canary.history:
+            return await self._canary.permit(call, options)
+        if call.get("sessionId") != self.history:
+            return ""
         return await self.permit(call, options)
 
     # --- the end ------------------------------------------------------------------------------------------------

@@ -42,6 +42,8 @@ class Own(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """`fresh`: a new session for each task."""
     canary: bool = True
     """Prove that the client asks, before its sessions are shown as enforced (E2)."""
+    sandbox: bool = True
+    """Confine its client by the operating system (E3), where this machine can."""
     readable: tuple[str, ...] = ()
     """Further directories that its sandbox shows."""
     writable: tuple[str, ...] = ()
