@@ -90,7 +90,7 @@ def assemble(
     shown = partial(prefixes, hidden=(str(home), str(control_path(home).parent)))
     verifier = Verifier(home, git, runner, blobs, executor, new_id, diagnostics, shown, reached)
     commands = CommandTransport(home, git, runner, blobs, new_id, limits, shown, reached)
-    driving = Driving(store, heads, executor, presence, clock, new_id, limits, diagnostics)
+    driving = Driving(store, heads, executor, words, presence, clock, new_id, limits, diagnostics)
     sessions = Doors()
     around = Around(
         home=home,

@@ -16,6 +16,7 @@ from tallystick.app.execute import Executor, Outcome
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId
 from tallystick.app.presence import Presence
+from tallystick.app.words import Words
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.directory import Agent, SessionState
@@ -55,6 +56,7 @@ class Driving:
         store: Store,
         heads: Heads,
         executor: Executor,
+        words: Words,
         presence: Presence,
         clock: HighWater,
         new_id: NewId,
@@ -64,6 +66,7 @@ class Driving:
         self._store = store
         self._heads = heads
         self._executor = executor
+        self._words = words
         self._presence = presence
         self._clock = clock
         self.new_id = new_id
@@ -127,6 +130,10 @@ class Driving:
     async def work(self, task_id: str) -> Work | None:
         """The task with its deliveries, as it is now."""
         return await self._heads.work(task_id)
+
+    async def newest(self, task: Task, kinds: tuple[str, ...]) -> str:
+        """The body of the newest message of these kinds."""
+        return await self._words.newest(task, kinds)
 
     async def started(self, work: Work, session_id: str, delivery_id: str, purpose: str) -> str:
         """Write down that a prompt is about to go out; the id of its turn. Refused where it may not."""

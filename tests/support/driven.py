@@ -74,7 +74,9 @@ class Stage(Place):
         """The permission that waits."""
 
         def waiting():
-            found = [p for p in self.call("permissions")["permissions"] if p["task_id"] == task]
+            code, out, err = self.tally("permission", "list", "--json")
+            assert code == 0, err
+            found = [p for p in json.loads(out)["permissions"] if p["task_id"] == task]
             return found[0] if found else None
 
         return eventually(waiting, "a permission")

@@ -32,6 +32,8 @@ class Ask(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     review_by: str = ""
     deadline: str = ""
     """A duration (`90s`, `2h`, `3d`) from now, or an ISO time."""
+    budget: str = ""
+    """What sessions that the host drives may use for it: `tokens=N,cents=N,seconds=N`, each if wanted."""
     key: str = ""
     parent: str = ""
     """An id, `none`, or empty for the one task that the session holds."""

@@ -61,9 +61,11 @@ class Running:
         """Whether somebody wants it ended."""
         return self._ending.is_set()
 
-    def turn_to(self, work: Work, purpose: str) -> None:
+    async def turn_to(self, work: Work, purpose: str) -> None:
         """The next prompt is about the task as it is now."""
         self._work = work
+        note = await self._driving.newest(work.task, ("answer",)) if purpose == "answer" else self.envelope.note
+        self.envelope = msgspec.structs.replace(self.envelope, work=work, note=note)
         kinds = ("answer",) if purpose == "answer" else ("assignment", "change")
         found = next((d.delivery_id for d in reversed(work.deliveries) if d.kind in kinds), "")
         self._delivery_id = found or self.assignment_id
@@ -102,7 +104,7 @@ class Running:
         if purpose == "answer":
             return words.answered(envelope, sender, boundary)
         if purpose == "refuted":
-            return words.refuted(envelope, "", boundary)
+            return words.refuted(envelope)
         if purpose == "reminder":
             return words.reminder(envelope)
         if purpose == "resumed":

@@ -52,16 +52,17 @@ def answered(envelope: Envelope, sender: str, boundary: str) -> list[str]:
     return [frame, _block(sender, boundary, envelope.note)]
 
 
-def refuted(envelope: Envelope, output: str, boundary: str) -> list[str]:
+def refuted(envelope: Envelope) -> list[str]:
     """The prompt after a check that failed."""
     task = envelope.work.task
     run = task.runs[-1] if task.runs else None
     name = run.check if run else "its check"
     frame = (
         f"The host ran the check `{name}` on your result of task {task.task_id}: it did not pass, and the task is "
-        f"yours again ({envelope.intent_id}). Put it right, and hand in with `submit`."
+        f"yours again ({envelope.intent_id}). Its output comes with the tool `read`. Put it right, and hand in with "
+        "`submit`."
     )
-    return [frame, _block("the check", boundary, output)] if output else [frame]
+    return [frame]
 
 
 def reminder(envelope: Envelope) -> list[str]:
