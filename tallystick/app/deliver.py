@@ -350,7 +350,9 @@ class Deliverer:
 
     async def _with(self, agent: Agent) -> list[Work]:
         rows = await self._store.query("sessioned")
-        works = [await self._heads.work(str(row["task_id"])) for row in rows if row["assignee"] == agent.agent_id]
+        mine = [str(row["task_id"]) for row in rows if row["assignee"] == agent.agent_id]
+        # What is about to be committed is looked at once it is.
+        works = [await self._heads.work(task_id) for task_id in mine if task_id not in self._heads.pending]
         return [work for work in works if work is not None]
 
     # --- after a restart, and ending ----------------------------------------------------------------------------

@@ -116,7 +116,7 @@ class AcpTransport:
             work = await self._driving.work(run.envelope.task_id)
             if work is None or run.is_ending:
                 return Receipt(outcome="ended")
-            await run.turn_to(work, purpose)
+            run.turn_to(work, purpose)
             try:
                 ended = await run.turn(purpose)
             except Refused as refusal:

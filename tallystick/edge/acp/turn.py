@@ -61,11 +61,10 @@ class Running:
         """Whether somebody wants it ended."""
         return self._ending.is_set()
 
-    async def turn_to(self, work: Work, purpose: str) -> None:
+    def turn_to(self, work: Work, purpose: str) -> None:
         """The next prompt is about the task as it is now."""
         self._work = work
-        note = await self._driving.newest(work.task, ("answer",)) if purpose == "answer" else self.envelope.note
-        self.envelope = msgspec.structs.replace(self.envelope, work=work, note=note)
+        self.envelope = msgspec.structs.replace(self.envelope, work=work)
         kinds = ("answer",) if purpose == "answer" else ("assignment", "change")
         found = next((d.delivery_id for d in reversed(work.deliveries) if d.kind in kinds), "")
         self._delivery_id = found or self.assignment_id
@@ -79,6 +78,9 @@ class Running:
         self._turn = turn = Turn(session.client, session.spent)
         self._recorded, self._asked_seconds, self._asking = False, 0.0, 0
         session.took, session.permit = self._took, self._permit
+        if purpose == "answer":  # read now: whatever came before the start of this turn is durable
+            note = await self._driving.newest(task, ("answer",))
+            self.envelope = msgspec.structs.replace(self.envelope, note=note)
         texts = self._texts(purpose, words.boundary_of(turn_id))
         prompt = asyncio.create_task(self._prompt(texts))
         begun = asyncio.get_running_loop().time()
