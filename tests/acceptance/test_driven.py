@@ -85,7 +85,7 @@ def test_a_change_is_committed_in_the_sessions_own_tree_and_carries_the_tasks_id
 
 
 def test_a_question_goes_to_the_requester_and_the_answer_to_the_same_session(stage: Stage) -> None:
-    stage.plan(again=[{"call": "submit", "args": {"text": "With the answer."}}])
+    stage.plan(again=[{"say": "Now I know."}, {"pause": 0.2, "call": "submit", "args": {"text": "With the answer."}}])
     task = stage.ask(TAKE, {"call": "question", "args": {"text": "Which one?"}})
     shown = stage.until(task, "input_required/question")
     assert shown["question"] == "Which one?"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Final
 
 from tallystick.app.driving import Driving
 from tallystick.app.ports import Envelope, Plan, Receipt
@@ -20,6 +21,9 @@ from tallystick.core.state import Work
 from tallystick.edge.acp import words
 from tallystick.edge.acp.session import Around, Session
 from tallystick.edge.acp.turn import Ended, Running
+
+_BEAT: Final = 5.0
+"""Seconds between two signs of life of what the host looks after."""
 
 
 class AcpTransport:
@@ -79,12 +83,20 @@ class AcpTransport:
         session = self._session(envelope)
         run = Running(session, envelope, self._driving)
         self._running[envelope.task_id] = run
+        beat = asyncio.create_task(self._beat(session.session_id))
         try:
             async with session.lock:
                 return await self._carry(session, run)
         finally:
+            beat.cancel()
             self._running.pop(envelope.task_id, None)
             self._planned.pop(session.session_id, None)
+
+    async def _beat(self, session_id: str) -> None:
+        """For as long as the host looks after it, its lease does not run out."""
+        while True:
+            self._driving.heard(session_id)
+            await asyncio.sleep(min(_BEAT, self._driving.limits.session_lease_seconds / 3))
 
     def _session(self, envelope: Envelope) -> Session:
         known = self._sessions.get(envelope.session)

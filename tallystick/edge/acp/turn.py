@@ -84,10 +84,13 @@ class Running:
         texts = self._texts(purpose, words.boundary_of(turn_id))
         prompt = asyncio.create_task(self._prompt(texts))
         begun = asyncio.get_running_loop().time()
+        answer: dict[str, Any] | None = None
         try:
             stop, detail, answer, over = await self._watch(turn_id, prompt, begun)
         finally:
             prompt.cancel()
+            if answer is not None and not self._recorded:
+                await self._record("inferred: the client answered the prompt")
             session.took, session.permit = _nothing, _refuse
         if self._asking:
             await self._driving.withdrawn(task.task_id)
@@ -128,7 +131,6 @@ class Running:
                 await asyncio.wait(waits, timeout=self._limits.turn_note_seconds, return_when=asyncio.FIRST_COMPLETED)
                 stirred.cancel()
                 self._stirred.clear()
-                self._driving.heard(self.session.session_id)
                 if self._turn is not None and self._turn.words and not self._recorded:
                     await self._record()
                 if ending.done():
@@ -147,11 +149,11 @@ class Running:
         """How long it has worked: waiting for a person is not counted."""
         return asyncio.get_running_loop().time() - begun - self._asked_seconds
 
-    async def _record(self) -> None:
+    async def _record(self, proof: str = "inferred: the first update of its turn") -> None:
         self._recorded = True
         own = self._turn.own_id if self._turn is not None else ""
-        proof = f"the client's own id {own}" if own else "inferred: the first update of its turn"
-        await self._driving.recorded(self.envelope.task_id, self._delivery_id, self.session.session_id, proof)
+        told = f"the client's own id {own}" if own else proof
+        await self._driving.recorded(self.envelope.task_id, self._delivery_id, self.session.session_id, told)
 
     async def _note(self, turn_id: str, begun: float) -> str:
         """Write down what was said since the last note; the bound of the budget that it went over, if it did."""
