@@ -286,9 +286,15 @@ def _lapse(work: Work, c: cmd.LapseLease, ctx: Context) -> ev.LeaseLapsed | ev.T
 def _recover(work: Work, _c: cmd.RecoverLease, ctx: Context) -> ev.LeaseRecovered:
     task = work.task
     leased = bool(task.session) and task.state is S.WORKING and task.reason is not R.CHECKING
-    return ev.LeaseRecovered(
-        **same_place(task), fence=task.fence + 1, lease_until=pull_lease(task, ctx) if leased else 0.0
-    )
+    until = pull_lease(task, ctx) if leased else 0.0
+    if task.state is S.SUBMITTED:  # handed over, and not taken yet
+        until = ctx.now + task.lease_seconds
+    return ev.LeaseRecovered(**same_place(task), fence=task.fence + 1, lease_until=until)
+
+
+def _nothing_leased(task: Task, _c: cmd.RecoverLease, _ctx: Context) -> Unchanged | None:
+    waits = task.state is S.SUBMITTED and task.reason in (R.NEW, R.REWORK)
+    return Unchanged(task.task_id) if waits and not task.session else None
 
 
 def _doubt(work: Work, c: cmd.DoubtTask, _ctx: Context) -> ev.TaskDoubted:
@@ -433,6 +439,7 @@ REPLAYS: dict[type, Callable[[Task, Any, Context], Unchanged | None]] = {
     cmd.MoveTurn: _same_turn,
     cmd.ReleaseTask: _release_again,
     cmd.SettleTrace: _settle_again,
+    cmd.RecoverLease: _nothing_leased,
     cmd.NoteTurn: prompts.too_late,
     cmd.EndTurn: prompts.too_late,
 }

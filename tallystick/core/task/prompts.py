@@ -94,7 +94,8 @@ def too_late(task: Task, c: cmd.NoteTurn | cmd.EndTurn, _ctx: Context) -> Unchan
 def wanted(work: Work) -> str:
     """The kind of prompt that a task needs which its session holds while nothing is under way; empty for none."""
     task = work.task
-    if task.running or task.state is not S.WORKING or task.reason is R.CHECKING or task.cancel_requested_at:
+    doubted = work.assignment is not None and work.assignment.open and work.assignment.unverified
+    if doubted or task.running or task.state is not S.WORKING or task.reason is R.CHECKING or task.cancel_requested_at:
         return ""
     if task.reason is R.ANSWERED:
         return "answer"

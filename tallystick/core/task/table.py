@@ -261,7 +261,14 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         _places("submitted/new", "canceled"),
         "host: the lease is over",
     ),
-    Transition("recover", cmd.RecoverLease, (Role.HOST,), _places("working", "input_required/question"), SAME, "host"),
+    Transition(
+        "recover",
+        cmd.RecoverLease,
+        (Role.HOST,),
+        _places("submitted/new", "submitted/rework", "working", "input_required/question"),
+        SAME,
+        "host",
+    ),
     Transition(
         "doubt",
         cmd.DoubtTask,

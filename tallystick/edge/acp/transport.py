@@ -14,7 +14,7 @@ from typing import Final
 from tallystick.app.driving import Driving
 from tallystick.app.ports import Envelope, Plan, Receipt
 from tallystick.core.directory import Agent
-from tallystick.core.errors import Refused
+from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.model import Fact, Reason, TaskState
 from tallystick.core.state import Work
@@ -167,6 +167,7 @@ class AcpTransport:
         """The client went away in the middle of a turn."""
         await session.close()
         work = ended.work
+        run.work = work or run.work
         if work is None or _wanted(work, session.session_id) == "":
             return Receipt(outcome="told")
         await self._driving.doubted(run.envelope.task_id, run.assignment_id, ended.detail)
@@ -179,6 +180,7 @@ class AcpTransport:
         work = await self._driving.work(run.envelope.task_id)
         if work is None:
             return Receipt(outcome="ended")
+        run.work = work
         task = work.task
         await self._driving.withdrawn(task.task_id)
         if task.running:
@@ -199,6 +201,10 @@ class AcpTransport:
         try:
             await session.ready(run.envelope.work.task)
         except Refused as refusal:
+            if refusal.code is ErrorCode.NOT_FOUND:  # a client keeps nothing of a conversation without a prompt
+                await self._driving.ended(session.session_id, "its client knows no such conversation")
+                await self.close(session.session_id)
+                return self._never(run, refusal.message)
             return Receipt(outcome="unverified", detail=f"Its history cannot be read: {refusal.message}")
         if session.replay is None:
             return doubt
@@ -207,13 +213,17 @@ class AcpTransport:
         if work is None or delivery is None:
             return Receipt(outcome="ended")
         if delivery.intent_id not in session.replay.intents:
-            known = any(seen.fact is Fact.RECORDED for seen in delivery.facts)
-            detail = "Its own history does not have the prompt."
-            return Receipt(outcome="unverified" if known else "returned", detail=detail)
+            return self._never(run, "Its own history does not have the prompt.")
         proof = f"its own history, loaded again ({session.history})"
         await self._driving.recorded(work.task.task_id, delivery.delivery_id, session.session_id, proof)
         run.next_purpose = "answer" if work.task.reason is Reason.ANSWERED else "resumed"
         return None
+
+    def _never(self, run: Running, detail: str) -> Receipt:
+        """The client's history does not have it. Where its turn was seen to begin, that is no proof of anything."""
+        delivery = run.work.delivery(run.assignment_id)
+        seen = delivery is None or any(fact.fact is Fact.RECORDED for fact in delivery.facts)
+        return Receipt(outcome="unverified" if seen else "returned", detail=detail)
 
     # --- ending -------------------------------------------------------------------------------------------------
 

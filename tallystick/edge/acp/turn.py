@@ -40,7 +40,8 @@ class Running:
         self.next_purpose = ""
         self._driving = driving
         self._limits = driving.limits
-        self._work = envelope.work
+        self.work = envelope.work
+        """The task as it was seen last."""
         self._delivery_id = envelope.delivery_id
         self._ending = asyncio.Event()
         self._gone: asyncio.Future[bool] | None = None
@@ -63,7 +64,7 @@ class Running:
 
     def turn_to(self, work: Work, purpose: str) -> None:
         """The next prompt is about the task as it is now."""
-        self._work = work
+        self.work = work
         self.envelope = msgspec.structs.replace(self.envelope, work=work)
         kinds = ("answer",) if purpose == "answer" else ("assignment", "change")
         found = next((d.delivery_id for d in reversed(work.deliveries) if d.kind in kinds), "")
@@ -73,8 +74,8 @@ class Running:
 
     async def turn(self, purpose: str) -> Ended:
         """Send one prompt and see it to its end. Refused where none may be sent now; then none was."""
-        session, task = self.session, self._work.task
-        turn_id = await self._driving.started(self._work, session.session_id, self._delivery_id, purpose)
+        session, task = self.session, self.work.task
+        turn_id = await self._driving.started(self.work, session.session_id, self._delivery_id, purpose)
         self._turn = turn = Turn(session.client, session.spent)
         self._recorded, self._asked_seconds, self._asking = False, 0.0, 0
         session.took, session.permit = self._took, self._permit
@@ -117,7 +118,7 @@ class Running:
         return words.opening(envelope, sender, boundary)
 
     def _sender(self) -> str:
-        return self._driving.alias_of(self._work.task.requester)
+        return self._driving.alias_of(self.work.task.requester)
 
     async def _watch(
         self, turn_id: str, prompt: asyncio.Task[dict[str, Any]], begun: float
@@ -157,7 +158,7 @@ class Running:
 
     async def _note(self, turn_id: str, begun: float) -> str:
         """Write down what was said since the last note; the bound of the budget that it went over, if it did."""
-        turn, task = self._turn, self._work.task
+        turn, task = self._turn, self.work.task
         if turn is None:
             return ""
         spent = turn.spent(self._seconds(begun))
