@@ -70,6 +70,10 @@ def agent(sheet: Sheet, form: forms.AgentShown) -> None:
     sheet.field("in", ", ".join(form.workspaces))
     sheet.field("owner", form.owner)
     sheet.field("record", _record(form))
+    sheet.field("woken by", form.wake)
+    if form.facts:
+        sheet.heading("Facts")
+        sheet.table(("FACT", "RESTS ON"), [(row["fact"], row["rests_on"]) for row in form.facts])
 
 
 def whoami(sheet: Sheet, form: forms.WhoAmI) -> None:
