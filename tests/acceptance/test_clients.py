@@ -11,12 +11,13 @@ import json
 import os
 import shlex
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.support.clients import observed, rpc
-from tests.support.clients.pins import CLIENTS
+from tests.support.clients import install, observed, rpc
+from tests.support.clients.pins import CLIENTS, Pin
 from tests.support.clients.seat import HEADLESS, Seat
 from tests.support.model import Model, Rule, script
 
@@ -167,6 +168,34 @@ def test_what_a_client_tries_to_reach_beside_loopback_is_refused_and_known(model
     with Seat("codex", model) as seat:
         assert seat.headless(script({"text": "Hello."})).code == 0
     assert all(request.path.endswith(":443") for request in model.requests if request.method == "CONNECT")
+
+
+def npm(place, monkeypatch, body):
+    """A stand-in for npm, a cache of its own, and one client to install."""
+    (place / "bin").mkdir()
+    (place / "bin" / "npm").write_text(f"#!/bin/sh\necho called >>{place}/calls\n{body}\n")
+    (place / "bin" / "npm").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    monkeypatch.setitem(CLIENTS, "one", Pin("one", "one-client", "1.0", "one", "chat"))
+    return place / "calls"
+
+
+def test_of_workers_that_want_the_same_client_one_installs_it(place, monkeypatch):
+    made = "mkdir -p node_modules/.bin && touch node_modules/.bin/one"
+    calls = npm(place, monkeypatch, made)
+    with ThreadPoolExecutor(4) as pool:
+        places = {*pool.map(install.install, ["one"] * 4)}
+    assert places == {place / "cache" / "tallystick" / "clients" / "one-1.0"}
+    assert calls.read_text() == "called\n"
+
+
+def test_a_client_that_cannot_be_installed_is_skipped_with_the_reason(place, monkeypatch):
+    npm(place, monkeypatch, "echo no such version >&2; exit 1")
+    monkeypatch.setenv(install.CHOICE, "one")
+    with pytest.raises(pytest.skip.Exception, match=r"NOT TESTED WITH THE REAL CLIENT.*no such version"):
+        install.need("one")
+    assert [path.name for path in (place / "cache" / "tallystick" / "clients").iterdir()] == ["one-1.0.lock"]
 
 
 def test_each_pinned_client_says_what_a_test_has_to_know():
