@@ -16,6 +16,7 @@ from tallystick.app.deliver import Deliverer
 from tallystick.app.desk.desk import FrontDesk
 from tallystick.app.desk.ground import Services
 from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.due import Due
 from tallystick.app.duties import Duties
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
@@ -27,19 +28,22 @@ from tallystick.app.kept import KeptBlobs
 from tallystick.app.notices import Notices
 from tallystick.app.openings import FirstThings, Record
 from tallystick.app.orphans import Orphans
-from tallystick.app.ports import Clock, Notifier
+from tallystick.app.ports import Clock, Notifier, Waker
 from tallystick.app.presence import Presence
+from tallystick.app.sessions import Sessions
+from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
+from tallystick.app.wakes import Wakes
 from tallystick.app.words import Words
 from tallystick.config import Settings
 from tallystick.core import events as ev
 from tallystick.core.errors import invalid
 from tallystick.core.state import Work
-from tallystick.edge.api import ApiServer, control_path
+from tallystick.edge.api import ApiServer, control_path, peer
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
-from tallystick.edge.command import CommandTransport
+from tallystick.edge.command import CommandTransport, CommandWaker
 from tallystick.edge.desktop import Desktop, is_installed
 from tallystick.edge.git import GitCommands
 from tallystick.edge.process import ProcessRunner, prefixes
@@ -86,6 +90,11 @@ def assemble(
     transports = {"command": commands}
     deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, transports, diagnostics, reached)
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
+    turns = Turns(lambda: heads.committed_directory)
+    wakers: dict[str, Waker] = {"wake": CommandWaker(home, runner, limits)}
+    due = Due(store, heads, views)
+    sessions = Sessions(store, heads, executor, new_id, limits, peer.is_alive, diagnostics)
+    wakes = Wakes(heads, executor, due, presence, turns, clock, new_id, limits, wakers, diagnostics, reached)
     custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__, reached)
     orphans = Orphans(home, heads, runner, git, diagnostics)
     notifier = world.notifier or (Desktop() if settings.desktop and is_installed() else None)
@@ -110,19 +119,22 @@ def assemble(
             blobs=blobs,
             verifier=verifier,
             diagnostics=diagnostics,
+            turns=turns,
+            sessions=sessions,
             engine=store.engine(),
             examine=tuple([part.examine for part in notices]),
         )
     )
     executor.stumbled = diagnostics.failure
-    _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock), notices)
+    refusals = Refusals(executor, clock)
+    _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, sessions, first, refusals, notices)
     ops = _ops(desk, life, stop)
     doors = [
         *_http(settings, desk, ops, diagnostics, announce),
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
     inside: list[Service] = [executor, first, custody, hints, orphans, verifier, deliverer, duties, *notices]
-    return [Record(store, heads, clock), *inside, *doors]
+    return [Record(store, heads, clock), *inside, sessions, wakes, *doors]
 
 
 def _join(
@@ -133,6 +145,8 @@ def _join(
     hints: Hints,
     verifier: Verifier,
     presence: Presence,
+    wakes: Wakes,
+    sessions: Sessions,
     first: FirstThings,
     refusals: Refusals,
     notices: list[Notices],
@@ -145,6 +159,8 @@ def _join(
             part.committed(rows)
         for shown in notices:
             shown.committed(recorded, rows)
+        sessions.committed(recorded)
+        wakes.committed(recorded, rows)
         if not isinstance(recorded.event, ev.TaskEvent):
             deliverer.look()
         if isinstance(recorded.event, ev.AgentLeft):

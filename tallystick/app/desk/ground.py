@@ -20,6 +20,8 @@ from tallystick.app.feed import Feed
 from tallystick.app.heads import Heads
 from tallystick.app.ports import Blobs, Git, Located, NewId, Runner
 from tallystick.app.presence import Presence
+from tallystick.app.sessions import Sessions
+from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
 from tallystick.core import commands as cmd
@@ -66,6 +68,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     blobs: Blobs
     verifier: Verifier
     diagnostics: Diagnostics
+    turns: Turns
+    sessions: Sessions
     engine: str
     """The database and its version, for doctor."""
     examine: tuple[Examine, ...] = ()
