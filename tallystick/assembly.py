@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import getpass
 import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import tallystick
 from tallystick import __version__, wire
 from tallystick.app.calls import Call, Handler
 from tallystick.app.clock import Chance, HighWater, RandomIds, SystemClock
@@ -39,6 +42,7 @@ from tallystick.core.state import Work
 from tallystick.edge.api import ApiServer, control_path
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
+from tallystick.edge.clients import CLIENTS, ClientInstaller, Program, hook_op
 from tallystick.edge.command import CommandTransport
 from tallystick.edge.desktop import Desktop, is_installed
 from tallystick.edge.git import GitCommands
@@ -107,6 +111,7 @@ def assemble(
             new_id=new_id,
             git=git,
             runner=runner,
+            installer=ClientInstaller(_program(home), CLIENTS),
             blobs=blobs,
             verifier=verifier,
             diagnostics=diagnostics,
@@ -172,7 +177,7 @@ def _ops(desk: FrontDesk, life: Mapping[str, Handler], stop: Callable[[str], Non
     async def answer(call: Call) -> int:
         return await cli(call)
 
-    return {**life, **verbs(desk), "cli": answer}
+    return {**life, **verbs(desk), "hook": hook_op(desk), "cli": answer}
 
 
 def _http(
@@ -193,6 +198,11 @@ def _http(
     served = {op: ops[op] for op in (*VERBS, "status")}
     listen = Listen(address=settings.listen, certificate=settings.tls_cert, key=settings.tls_key)
     return [HttpServer(desk, served, home=settings.home, listen=listen, diagnostics=diagnostics, announce=announce)]
+
+
+def _program(home: Path) -> Program:
+    """This installation as coding clients are told of it."""
+    return Program(str(home), sys.executable, str(Path(tallystick.__file__).resolve().parent))
 
 
 def _user() -> str:
