@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import getpass
 import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import tallystick
 from tallystick import __version__, wire
 from tallystick.app.calls import Call, Handler
 from tallystick.app.clock import Chance, HighWater, RandomIds, SystemClock
@@ -43,12 +46,16 @@ from tallystick.core.state import Work
 from tallystick.edge.api import ApiServer, control_path, peer
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
+from tallystick.edge.clients import CLIENTS, ClientInstaller, Program, Waiter, hook_op, wakers_of
 from tallystick.edge.command import CommandTransport, CommandWaker
 from tallystick.edge.desktop import Desktop, is_installed
 from tallystick.edge.git import GitCommands
 from tallystick.edge.process import ProcessRunner, prefixes
 from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite import SqliteStore
+
+_HOOK_SECONDS = 86_400.0
+"""The longest that a waiting hook is held; its client may end it earlier."""
 
 
 class World(NamedTuple):
@@ -91,7 +98,7 @@ def assemble(
     deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, transports, diagnostics, reached)
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
     turns = Turns(lambda: heads.committed_directory)
-    wakers: dict[str, Waker] = {"wake": CommandWaker(home, runner, limits)}
+    wakers: dict[str, Waker] = {"wake": CommandWaker(home, runner, limits), **wakers_of(turns, limits)}
     due = Due(store, heads, views)
     sessions = Sessions(store, heads, executor, new_id, limits, peer.is_alive, diagnostics)
     wakes = Wakes(heads, executor, due, presence, turns, clock, new_id, limits, wakers, diagnostics, reached)
@@ -116,6 +123,7 @@ def assemble(
             new_id=new_id,
             git=git,
             runner=runner,
+            installer=ClientInstaller(_program(home), CLIENTS),
             blobs=blobs,
             verifier=verifier,
             diagnostics=diagnostics,
@@ -188,7 +196,7 @@ def _ops(desk: FrontDesk, life: Mapping[str, Handler], stop: Callable[[str], Non
     async def answer(call: Call) -> int:
         return await cli(call)
 
-    return {**life, **verbs(desk), "cli": answer}
+    return {**life, **verbs(desk), "hook": hook_op(desk, Waiter(desk, _HOOK_SECONDS)), "cli": answer}
 
 
 def _http(
@@ -209,6 +217,11 @@ def _http(
     served = {op: ops[op] for op in (*VERBS, "status")}
     listen = Listen(address=settings.listen, certificate=settings.tls_cert, key=settings.tls_key)
     return [HttpServer(desk, served, home=settings.home, listen=listen, diagnostics=diagnostics, announce=announce)]
+
+
+def _program(home: Path) -> Program:
+    """This installation as coding clients are told of it."""
+    return Program(str(home), sys.executable, str(Path(tallystick.__file__).resolve().parent))
 
 
 def _user() -> str:

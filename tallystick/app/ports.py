@@ -179,6 +179,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     """What is there and cannot be part of it: pipes, devices, nested repositories, unreadable or very large files."""
 
 
+class WorkState(msgspec.Struct, frozen=True):
+    """Where a work tree stands."""
+
+    commit: str
+    changed: tuple[str, ...]
+    """Some of the paths that differ from the commit, or may; empty: none does."""
+
+
 class Line(msgspec.Struct, frozen=True):
     """Where a line of a file comes from."""
 
@@ -216,6 +224,10 @@ class Git(Protocol):
 
     async def snapshot(self, repository: str, root: Path) -> Snapshot:
         """Uncommitted work of a work tree, untracked files included, as a commit in the mirror."""
+        ...
+
+    async def state(self, directory: Path) -> WorkState | None:
+        """Which commit a work tree stands at, and whether there is work beyond it; None outside of any."""
         ...
 
     async def has(self, repository: str, commit: str) -> bool:
@@ -400,4 +412,76 @@ class Notifier(Protocol):
 
     async def clear(self, key: str) -> None:
         """Take one away again; nothing where it is gone already."""
+
+
+# --- coding clients ---------------------------------------------------------------------------------------------
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """The person's own surroundings, as their process has them: the host's are others."""
+
+    home: str
+    environment: dict[str, str]
+    project: str = ""
+    """The top of the workspace whose files are meant; empty: those of the user."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A coding client on this machine. It was not started to find out."""
+
+    client: str
+    program: str
+    """Empty where only its folder is there."""
+    config: str
+    version: str = ""
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one file of a client. None: there is none, or it goes."""
+
+    path: str
+    """As the client names it."""
+    real: str
+    """Where it lies, links followed."""
+    before: bytes | None
+    after: bytes | None
+    mode: int
+    kept: bytes | None = None
+    """What it is without us: the backup that an installation keeps. None: it would not be there."""
+    kept_mode: int = 0o600
+    is_restored: bool = False
+    """It becomes what it was before the first installation, byte for byte."""
+
+
+class InstallPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """All that one client's installation or removal changes; nothing of it was done yet."""
+
+    client: str
+    changes: tuple[FileChange, ...]
+    is_removal: bool
+    project: str
+    notes: tuple[str, ...] = ()
+
+
+class Installer(Protocol):
+    """Puts Tallystick into the files of coding clients, and takes it out again."""
+
+    def names(self) -> tuple[str, ...]:
+        """The clients it knows."""
+        ...
+
+    def look(self, place: Surroundings, client: str) -> Found | None:
+        """A client on this machine, or None."""
+        ...
+
+    def plan(self, place: Surroundings, client: str, *, remove: bool) -> InstallPlan:
+        """What would change. Raises `Refused` where a file cannot be changed safely."""
+        ...
+
+    def apply(self, plan: InstallPlan) -> None:
+        """Do it: all files or none, each kept first. Refused where a file changed since."""
+        ...
+
+    def snippet(self, client: str) -> str:
+        """What to paste into a client; any name, or none, for one that is not known."""
         ...

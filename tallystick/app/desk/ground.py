@@ -18,7 +18,7 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor, Outcome
 from tallystick.app.feed import Feed
 from tallystick.app.heads import Heads
-from tallystick.app.ports import Blobs, Git, Located, NewId, Runner
+from tallystick.app.ports import Blobs, Git, Installer, Located, NewId, Runner
 from tallystick.app.presence import Presence
 from tallystick.app.sessions import Sessions
 from tallystick.app.turns import Turns
@@ -65,6 +65,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     new_id: NewId
     git: Git
     runner: Runner
+    installer: Installer
     blobs: Blobs
     verifier: Verifier
     diagnostics: Diagnostics
@@ -84,6 +85,7 @@ class Ground:
         self._made_here = f"{services.home}/worktrees/"
         self._last: dict[str, str] = {}
         self._shown_revision: dict[tuple[str, str], int] = {}
+        self._held: dict[str, frozenset[tuple[str, int]]] = {}
 
     @property
     def directory(self) -> Directory:

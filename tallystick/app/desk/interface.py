@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import msgspec
 
 from tallystick.app.calls import CallerFacts
-from tallystick.app.desk import forms
+from tallystick.app.desk import forms, installed
+from tallystick.app.desk.pauses import Noticed, Pause
 from tallystick.core.identity import Actor
 
 
@@ -86,8 +87,8 @@ class Desk(Protocol):
         """The task as soon as it is newer than `version`, or as it is after `seconds` (at most the wait limit)."""
         ...
 
-    async def hint(self, guest: Guest) -> str:
-        """A line for a hook about what waits; empty when nothing does."""
+    async def pause(self, guest: Guest, pause: Pause) -> Noticed:
+        """A client is at a natural pause: what its agent is told. Links the client's conversation to the session."""
         ...
 
     async def saw(self, guest: Guest, shown: forms.Shown) -> None:
@@ -138,6 +139,20 @@ class Desk(Protocol):
     async def permissions(self, guest: Guest) -> forms.Permissions: ...
     async def decide(self, guest: Guest, permission: str, decision: str) -> forms.Moved:
         """`decision`: allow or deny. Holds of an inbound policy are decided here too, by the task's id."""
+        ...
+
+    async def plan_install(self, guest: Guest, form: installed.Install) -> installed.Installation:
+        """Which coding clients are here, and what would change in their files. Changes nothing."""
+        ...
+
+    async def install(
+        self, guest: Guest, form: installed.Install, digest: str, agent: str = ""
+    ) -> installed.Installation:
+        """Do what was shown under that digest, by a person alone; `agent` is bound to the one client, if given."""
+        ...
+
+    async def snippet(self, guest: Guest, client: str) -> installed.Snippet:
+        """What to paste into a client that cannot be installed into."""
         ...
 
     async def doctor(self, guest: Guest) -> forms.Diagnosis: ...

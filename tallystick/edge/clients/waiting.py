@@ -73,8 +73,9 @@ class HookWaker:
         self._since: dict[str, int] = {}
 
     async def reachable(self, agent: Agent, session: SessionState | None) -> bool:  # noqa: ARG002 - the session tells
-        """Whether a hook of that session waits."""
-        return session is not None and self._turns.is_armed(session.session_id)
+        """Whether a hook of that session waits, and it is in no turn."""
+        known = session.session_id if session is not None else ""
+        return self._turns.is_armed(known) and not self._turns.is_running(known)
 
     async def wake(self, summons: Summons) -> Admission:
         """Answer the hook."""
