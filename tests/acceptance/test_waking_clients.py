@@ -88,3 +88,41 @@ def test_an_idle_claude_is_woken_takes_and_hands_in(town: Town, model: Model) ->
         eventually(lambda: promise(town, name) == "live", "armed again by the end of the turn")
         again = town.task(name, title="Once more")
         town.until(again, "completed/unreviewed", seconds=60)
+
+
+def codex_seat(town: Town, model: Model) -> Seat:
+    return Seat("codex", model, hooks={event: hook(town, "codex", word) for event, word in CODEX.items()})
+
+
+CODEX = {"SessionStart": "session", "UserPromptSubmit": "prompt", "Stop": "stop"}
+
+
+def opened(seat: Seat, screen) -> None:
+    """Codex asks once whether it may run new hooks; a person says yes."""
+    shown = screen.wait(lambda text: "fake-model" in text or "Hooks need review" in text)
+    if "Hooks need review" in shown:
+        screen.press("Down", "Enter")
+        screen.wait("fake-model")
+
+
+def say(screen, text: str) -> None:
+    """What a person types and sends."""
+    screen.paste(text)
+    screen.wait(text)
+    screen.press("Enter")
+
+
+def test_an_idle_codex_is_woken_takes_and_hands_in(town: Town, model: Model) -> None:
+    name = town.agent("pen", client="codex")
+    model.rules += [Rule("hello there", [{"text": "Hello."}]), looks(town)]
+    with codex_seat(town, model) as seat, seat.terminal() as screen:
+        opened(seat, screen)
+        say(screen, "hello there")
+        screen.wait("Hello.")
+        eventually(lambda: promise(town, name) == "live", lambda: (town.call("agents")["agents"], screen.screen()), 60)
+        screen.type("half a thought")
+        task = town.task(name, title="Count the files")
+        town.until(task, "completed/unreviewed", seconds=60)
+        eventually(lambda: "wake completed" in said(town, task), lambda: said(town, task), 60)
+        assert said(town, task)[:2] == [f"about to wake @{name}", "wake queued"]
+        assert "half a thought" in screen.screen()
