@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +33,7 @@ from tallystick.app.openings import FirstThings, Record
 from tallystick.app.orphans import Orphans
 from tallystick.app.ports import Clock, Notifier, Waker
 from tallystick.app.presence import Presence
+from tallystick.app.proofs import Proofs
 from tallystick.app.sessions import Sessions
 from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
@@ -43,10 +44,11 @@ from tallystick.config import Settings
 from tallystick.core import events as ev
 from tallystick.core.errors import invalid
 from tallystick.core.state import Work
+from tallystick.core.wake import Item
 from tallystick.edge.api import ApiServer, control_path, peer
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
-from tallystick.edge.clients import CLIENTS, ClientInstaller, Program, Waiter, hook_op, wakers_of
+from tallystick.edge.clients import CLIENTS, HISTORIES, ClientInstaller, Program, Waiter, hook_op, wakers_of
 from tallystick.edge.command import CommandTransport, CommandWaker
 from tallystick.edge.desktop import Desktop, is_installed
 from tallystick.edge.git import GitCommands
@@ -100,6 +102,7 @@ def assemble(
     turns = Turns(lambda: heads.committed_directory)
     wakers: dict[str, Waker] = {"wake": CommandWaker(home, runner, limits), **wakers_of(turns, limits)}
     due = Due(store, heads, views)
+    proofs = Proofs(store, heads, executor, HISTORIES, diagnostics)
     sessions = Sessions(store, heads, executor, new_id, limits, peer.is_alive, diagnostics)
     wakes = Wakes(heads, executor, due, presence, turns, clock, new_id, limits, wakers, diagnostics, reached)
     custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__, reached)
@@ -134,15 +137,15 @@ def assemble(
         )
     )
     executor.stumbled = diagnostics.failure
-    refusals = Refusals(executor, clock)
-    _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, sessions, first, refusals, notices)
+    refusals, others = Refusals(executor, clock), (sessions, proofs)
+    _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, others, first, refusals, notices)
     ops = _ops(desk, life, stop)
     doors = [
         *_http(settings, desk, ops, diagnostics, announce),
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
     inside: list[Service] = [executor, first, custody, hints, orphans, verifier, deliverer, duties, *notices]
-    return [Record(store, heads, clock), *inside, sessions, wakes, *doors]
+    return [Record(store, heads, clock), *inside, sessions, proofs, wakes, *doors]
 
 
 def _join(
@@ -154,7 +157,7 @@ def _join(
     verifier: Verifier,
     presence: Presence,
     wakes: Wakes,
-    sessions: Sessions,
+    others: tuple[Sessions | Proofs, ...],
     first: FirstThings,
     refusals: Refusals,
     notices: list[Notices],
@@ -167,7 +170,8 @@ def _join(
             part.committed(rows)
         for shown in notices:
             shown.committed(recorded, rows)
-        sessions.committed(recorded)
+        for other in others:
+            other.committed(recorded)
         wakes.committed(recorded, rows)
         if not isinstance(recorded.event, ev.TaskEvent):
             deliverer.look()
@@ -177,6 +181,16 @@ def _join(
     async def end_run(work: Work) -> bool:
         return await verifier.end_check(work) and await deliverer.end(work)
 
+    def must_open(agent: str, _workspace: str, items: Sequence[Item]) -> None:
+        task = next((item for item in items if item.item_id.startswith("tsk_")), None)
+        for shown in notices:
+            shown.must_be_opened(agent, task.item_id if task else "", task.title if task else items[0].title)
+
+    def was_heard(agent: str) -> None:
+        for shown in notices:
+            shown.was_heard(agent)
+
+    wakes.must_open, wakes.was_heard = must_open, was_heard
     executor.follow = follow
     executor.refused = refusals.refused
     duties.end_run = end_run

@@ -327,8 +327,9 @@ class Waker(Protocol):
 class History(Protocol):
     """A client's own record of a conversation, as proof of what entered it."""
 
-    def proof(self, session: SessionState, words: tuple[str, ...]) -> str:
-        """Where the newest record that holds one of the words stands (file and record); empty where none does."""
+    def proof(self, transcript: str, history: str, words: tuple[str, ...]) -> str:
+        """Where the newest record stands (file and record) by which one of the words entered that conversation from
+        outside; empty where none does. Reads a bounded part of one file of that client, and nothing else."""
         ...
 
 

@@ -76,6 +76,8 @@ class Wakes:
         self.must_open: Callable[[str, str, Sequence[Item]], None] = lambda _agent, _workspace, _items: None
         """Told once of an agent with something to do that no entry reaches: a person has to open its client. Again only
         after it was reachable or live in between."""
+        self.was_heard: Callable[[str], None] = lambda _agent: None
+        """Told of an agent that is there again after its person was told."""
 
     # --- running ------------------------------------------------------------------------------------------------
 
@@ -220,7 +222,7 @@ class Wakes:
             if session is None:
                 self._nobody(agent, target, items, live=any(self._is_live(s) for s in sessions))
                 return
-        self._told.discard((agent.agent_id, target))
+        self._here((agent.agent_id, target))
         if waker is not None:
             self._carry(agent.agent_id, target, self._wake(agent, target, session, items))
 
@@ -231,11 +233,16 @@ class Wakes:
         """No entry reaches it now. Where not even a session is there, its person is told, once."""
         key = (agent.agent_id, target)
         if live:
-            self._told.discard(key)
+            self._here(key)
         elif key not in self._told:
             self._told.add(key)
             session = self._heads.committed_directory.sessions.get(target)
             self.must_open(agent.agent_id, session.workspace if session else target, items)
+
+    def _here(self, key: tuple[str, str]) -> None:
+        if key in self._told:
+            self._told.discard(key)
+            self.was_heard(key[0])
 
     # --- one wake -----------------------------------------------------------------------------------------------
 

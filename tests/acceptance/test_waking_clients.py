@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
-import signal
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -85,6 +81,7 @@ def test_an_idle_claude_is_woken_takes_and_hands_in(town: Town, model: Model) ->
         eventually(lambda: "wake completed" in said(town, task), lambda: said(town, task), 60)
         assert said(town, task) == [f"about to wake @{name}", "wake queued", "wake started", "wake completed"]
         assert "half a thought" in screen.screen()
+        eventually(lambda: ".jsonl at byte" in facts(town, task)["recorded"], lambda: facts(town, task), 60)
         eventually(lambda: promise(town, name) == "live", "armed again by the end of the turn")
         again = town.task(name, title="Once more")
         town.until(again, "completed/unreviewed", seconds=60)
@@ -126,3 +123,4 @@ def test_an_idle_codex_is_woken_takes_and_hands_in(town: Town, model: Model) -> 
         eventually(lambda: "wake completed" in said(town, task), lambda: said(town, task), 60)
         assert said(town, task)[:2] == [f"about to wake @{name}", "wake queued"]
         assert "half a thought" in screen.screen()
+        eventually(lambda: ".jsonl at byte" in facts(town, task)["recorded"], lambda: facts(town, task), 60)
