@@ -39,6 +39,7 @@ from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
 from tallystick.app.wakes import Wakes
+from tallystick.app.watches import Watches
 from tallystick.app.words import Words
 from tallystick.config import Settings
 from tallystick.core import events as ev
@@ -104,6 +105,7 @@ def assemble(
     due = Due(store, heads, views)
     proofs = Proofs(store, heads, executor, HISTORIES, diagnostics)
     sessions = Sessions(store, heads, executor, new_id, limits, peer.is_alive, diagnostics)
+    watches = Watches(heads, executor, due, git, limits, diagnostics)
     wakes = Wakes(heads, executor, due, presence, turns, clock, new_id, limits, wakers, diagnostics, reached)
     custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__, reached)
     orphans = Orphans(home, heads, runner, git, diagnostics)
@@ -132,6 +134,7 @@ def assemble(
             diagnostics=diagnostics,
             turns=turns,
             sessions=sessions,
+            watches=watches,
             engine=store.engine(),
             examine=tuple([part.examine for part in notices]),
         )
@@ -145,7 +148,7 @@ def assemble(
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
     inside: list[Service] = [executor, first, custody, hints, orphans, verifier, deliverer, duties, *notices]
-    return [Record(store, heads, clock), *inside, sessions, proofs, wakes, *doors]
+    return [Record(store, heads, clock), *inside, sessions, proofs, watches, wakes, *doors]
 
 
 def _join(

@@ -103,6 +103,13 @@ class Due:
                 found.append((watch.workspace, Item(watch.watch_id, position, describe(watch))))
         return found
 
+    async def is_untold(self, agent: Agent, watch: Watch) -> bool:
+        """Whether a change of it was noticed that nobody was woken for yet: a further one adds nothing."""
+        position = await self._position(agent, watch)
+        wake = agent.waking.wakes.get(watch.workspace)
+        told = max(agent.waking.cursors.get(watch.workspace, 0), wake.until if wake else 0)
+        return position > told
+
     async def _position(self, agent: Agent, watch: Watch) -> int:
         key = (agent.agent_id, watch.noticed)
         if watch.noticed and key not in self._noticed:

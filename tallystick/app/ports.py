@@ -230,6 +230,10 @@ class Git(Protocol):
         """Which commit a work tree stands at, and whether there is work beyond it; None outside of any."""
         ...
 
+    async def tip(self, directory: Path, revision: str) -> str:
+        """The commit that a name stands for in the repository around a directory; empty where it names none now."""
+        ...
+
     async def has(self, repository: str, commit: str) -> bool:
         """Whether the mirror holds the commit."""
         ...

@@ -293,6 +293,8 @@ class Wakes:
         while known is not None and known.open:
             summons = self._summons(agent, known, items)
             admission = await self._ask(summons, fresh=fresh)
+            if fresh and known.session:  # until it is looked at again: an entry takes one at a time
+                self._presence.note_reachable(known.session, now=False)
             fresh = False
             self._reached("wakes.before_report")
             await self._report(agent_id, known, admission)

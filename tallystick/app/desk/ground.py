@@ -24,6 +24,7 @@ from tallystick.app.sessions import Sessions
 from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
+from tallystick.app.watches import Watches
 from tallystick.core import commands as cmd
 from tallystick.core.caller import CallerClaim, identify, person_by_name, person_way
 from tallystick.core.clients import client_among, execution_of
@@ -71,6 +72,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     diagnostics: Diagnostics
     turns: Turns
     sessions: Sessions
+    watches: Watches
     engine: str
     """The database and its version, for doctor."""
     examine: tuple[Examine, ...] = ()
