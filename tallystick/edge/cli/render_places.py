@@ -70,6 +70,11 @@ def agent(sheet: Sheet, form: forms.AgentShown) -> None:
     sheet.field("in", ", ".join(form.workspaces))
     sheet.field("owner", form.owner)
     sheet.field("record", _record(form))
+
+
+def agent_in_full(sheet: Sheet, form: forms.AgentShown) -> None:
+    """One agent with what its delivery facts rest on."""
+    agent(sheet, form)
     sheet.field("woken by", form.wake)
     if form.facts:
         sheet.heading("Facts")

@@ -79,7 +79,7 @@ async def agents(run: Run) -> int:
     guest = await run.guest()
     name = run.parsed.text("name")
     if name:
-        await run.give(await run.desk.agent(guest, name), render_places.agent)
+        await run.give(await run.desk.agent(guest, name), render_places.agent_in_full)
     else:
         await run.give(await run.desk.agents(guest), render_places.agents)
     return 0
