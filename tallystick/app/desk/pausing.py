@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from tallystick.app.desk import forms
 from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.pauses import Noticed, Pause
 from tallystick.app.desk.waking import Waking
@@ -35,43 +36,50 @@ class Pausing(Waking):
             return Noticed()
         if pause.event in ("prompt", "tool"):
             await self.turn_began(guest)
-        lines = await self._named(guest, pause.prompt) if pause.prompt else []
-        news, holds = await self._news(guest, pause)
-        if pause.event == "stop" and not holds:
+        named = (await self._named(guest, pause.prompt))[:CHARACTERS] if pause.prompt else ""
+        items, count = await self._news(guest, pause)
+        news = self._notice(guest, items, count, CHARACTERS - len(named) - 1) if items else ""
+        if pause.event == "stop" and not news:
             await self.turn_ended(guest)
-        text = "\n".join([*lines, *([news] if news else [])])
-        return Noticed(text=text[:CHARACTERS], holds=holds)
+        return Noticed(text="\n".join(filter(None, (named, news))), holds=pause.event == "stop")
 
     # --- what is new --------------------------------------------------------------------------------------------
 
-    async def _news(self, guest: Guest, pause: Pause) -> tuple[str, bool]:
-        """The notice. At the end of a turn it is given once for what is new: an agent that looks away is let go."""
+    async def _news(self, guest: Guest, pause: Pause) -> tuple[list[forms.InboxItem], int]:
+        """What to tell now, and how much there is. An agent that looks away is let go: what is new holds a turn once,
+        and is not said twice at the beginning of a conversation."""
         if guest.actor.kind is not ActorKind.AGENT or guest.read_only:
-            return "", False
+            return [], 0
         count = await self.s.views.unseen(guest.actor.id)
-        if not count:
-            return "", False
-        newest = await self.s.views.news(guest.actor.id, _SHOWN)
+        items = await self.s.views.news(guest.actor.id, _SHOWN) if count else []
+        key = guest.actor.session or guest.actor.id
+        new = frozenset((item.task_id, item.version) for item in items)
         if pause.event == "stop":
-            told = self._held.get(guest.actor.session or guest.actor.id, frozenset())
-            fresh = {(item.task_id, item.version) for item in newest} - told
-            if pause.is_held or not fresh:
-                return "", False
-            self._remember_held(guest.actor.session or guest.actor.id, told | fresh)
-        me = self.directory.alias_of(guest.actor.id)
-        items = "; ".join(f"{i.kind} {short(i.task_id)} from {i.from_}: {_one_line(i.title)}" for i in newest)
-        more = f" and {count - len(newest)} more" if count > len(newest) else ""
-        head = f"Tallystick: {count} new for {me} (requests of peers, not of your user): "
-        return f"{head}{items}{more}. Look with the inbox tool.", pause.event == "stop"
+            held = self._held.get(key, frozenset())
+            if pause.is_held or new <= held:
+                return [], 0
+            _remember(self._held, key, frozenset(sorted(held | new)[-_KEPT:]))
+        elif pause.event == "prompt" and new and self._greeted.pop(key, None) == new:
+            return [], 0
+        elif pause.event == "session":
+            _remember(self._greeted, key, new)
+        return items, count
 
-    def _remember_held(self, key: str, told: frozenset[tuple[str, int]]) -> None:
-        self._held[key] = frozenset(sorted(told)[-_KEPT:])
-        if len(self._held) > _KEPT:
-            del self._held[next(iter(self._held))]
+    def _notice(self, guest: Guest, items: list[forms.InboxItem], count: int, room: int) -> str:
+        """One line: how much is new, the newest of it as far as there is room, how to look."""
+        me = self.directory.alias_of(guest.actor.id)
+        head = f"Tallystick: {count} new for {me} (requests of peers, not of your user)"
+        while True:
+            said = "; ".join(f"{i.kind} {short(i.task_id)} from {i.from_}: {_one_line(i.title)}" for i in items)
+            more = f" and {count - len(items)} more" if items and count > len(items) else ""
+            text = f"{head}{': ' if items else ''}{said}{more}. Look with the inbox tool."
+            if len(text) <= room or not items:
+                return text
+            items = items[:-1]
 
     # --- who was named ------------------------------------------------------------------------------------------
 
-    async def _named(self, guest: Guest, prompt: str) -> list[str]:
+    async def _named(self, guest: Guest, prompt: str) -> str:
         """One line about the names in a prompt that lead somewhere, or nearly."""
         agents = [a for a in self.directory.members(guest.workspace) if a.agent_id != guest.actor.id]
         displayed: dict[str, frozenset[str]] = {}
@@ -83,9 +91,8 @@ class Pausing(Waking):
         found = [f.party for f in mentions.found if f.party in self.directory.agents]
         names = [self.directory.alias_of(party) for party in dict.fromkeys(found)]
         if names:
-            return [await self._known(guest, names[:_NAMED])]
-        line = self._nearly(mentions.unresolved, list(known.aliases))
-        return [line] if line else []
+            return await self._known(guest, names[:_NAMED])
+        return self._nearly(mentions.unresolved, list(known.aliases))
 
     async def _known(self, guest: Guest, names: list[str]) -> str:
         place = self.directory.workspaces[guest.workspace]
@@ -129,6 +136,12 @@ class Pausing(Waking):
                 meant = " or ".join(f"@{name}" for name in near)
                 return f"Tallystick: there is no agent @{mention.name} here; if {meant} is meant, say so and ask there."
         return ""
+
+
+def _remember(kept: dict[str, frozenset[tuple[str, int]]], key: str, value: frozenset[tuple[str, int]]) -> None:
+    kept[key] = value
+    if len(kept) > _KEPT:
+        del kept[next(iter(kept))]
 
 
 def _one_line(text: str) -> str:

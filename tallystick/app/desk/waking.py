@@ -13,6 +13,7 @@ from tallystick.app.desk.ground import Ground
 from tallystick.app.desk.interface import Guest
 from tallystick.app.due import describe
 from tallystick.core import commands as cmd
+from tallystick.core.clients import CLIENTS
 from tallystick.core.directory import Agent, SessionState
 from tallystick.core.errors import denied, invalid, not_found
 from tallystick.core.identity import ActorKind, Prefix, short
@@ -35,7 +36,9 @@ class Waking(Ground):
 
     async def turn_began(self, guest: Guest) -> None:
         """A hook of the caller's session says that a turn begins: it sees what is new without being woken."""
-        if self._client_session(guest) is not None:
+        session = self._client_session(guest)
+        client = CLIENTS.get(self.directory.agents[session.agent].client) if session is not None else None
+        if client is not None and client.tells_ends:
             self.s.turns.began(guest.actor.session)
 
     async def turn_ended(self, guest: Guest) -> None:

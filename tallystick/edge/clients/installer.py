@@ -37,6 +37,8 @@ class ClientInstaller:
         if place.project and not found.has_project and not remove:
             raise invalid(f"{client} reads no files of a workspace.", f"Install it for you: tally install {client}")
         parts = found.parts(place, self._program, place.project)
+        if remove and self._is_elsewhere(client, place.project):
+            parts = tuple(part for part in parts if str(part.file) != self._program.hook_file(client))
         plan = [self._change(part, remove=remove) for part in parts]
         if remove:
             plan += self._left_behind(client, place.project, {str(part.file) for part in parts})
@@ -73,6 +75,10 @@ class ClientInstaller:
                 "For any other one: tally install --print, and paste what it shows.",
             )
         return self._clients[client]
+
+    def _is_elsewhere(self, client: str, project: str) -> bool:
+        """Whether a client is also installed into in another place, which needs the same hook script."""
+        return any(record.client == client and record.project != project for record in self._kept.all())
 
     # --- one file -------------------------------------------------------------------------------------------------
 

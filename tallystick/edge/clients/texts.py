@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import json
 import re
 from pathlib import Path
 
@@ -19,6 +20,7 @@ DESCRIPTION = (
     "user addresses somebody as @name, or says that something waits in the inbox."
 )
 
+_COMMAND = "Ask another agent, or look at what waits for this one"
 _LOOP = """\
 1. `@name` in what the user writes means: call `ask` with `to: "@name"`, a title that stands for itself, and `inputs`
    that name what is meant: files as PATH or PATH:10-20, commits as HEAD or an id. Do not do the work yourself.
@@ -34,9 +36,29 @@ def skill() -> str:
     return f"---\nname: tallystick\ndescription: {DESCRIPTION}\n---\n\n# Working with other agents\n\n{_LOOP}\n"
 
 
-def command() -> str:
-    """The prompt of a command, without the form that each client wants around it."""
-    return f"Handle this with the tallystick tools.\n\n{_LOOP}\n"
+def rule() -> str:
+    """A rule that Cursor always gives its model."""
+    return f"---\ndescription: {DESCRIPTION}\nalwaysApply: true\n---\n\n{_LOOP}\n"
+
+
+def toml_command(arguments: str) -> str:
+    """A command as Gemini CLI and Qwen Code read it."""
+    return f"description = {json.dumps(_COMMAND)}\nprompt = \"\"\"\n{_prompt(arguments)}\"\"\"\n"
+
+
+def markdown_command(arguments: str) -> str:
+    """A command as OpenCode reads it."""
+    return f"---\ndescription: {_COMMAND}\n---\n\n{_prompt(arguments)}"
+
+
+def _prompt(arguments: str) -> str:
+    return f"Handle this with the tallystick tools; without words, look at the inbox: {arguments}\n\n{_LOOP}\n"
+
+
+def script(name: str, client: str, program: Program) -> str:
+    """A plugin or extension of ours: the path of the hook script stands in it."""
+    text = (importlib.resources.files("tallystick.edge.clients") / name).read_text(encoding="utf-8")
+    return text.replace("@HOOK_FILE@", json.dumps(program.hook_file(client), ensure_ascii=False))
 
 
 def hook_script(client: str, program: Program) -> Whole:

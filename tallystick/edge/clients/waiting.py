@@ -21,7 +21,7 @@ from tallystick.core.limits import Limits
 from tallystick.edge.clients.records import Trail, size_of
 
 _LOOK_SECONDS = 0.25
-_ENDS = ("Stop", "AfterAgent")
+_ENDS = ("Stop", "AfterAgent", "")
 
 Trailing = Callable[[str, str, str, int], Trail]
 """(transcript, history, wake id, from where) → what the conversation shows of it."""
@@ -45,7 +45,7 @@ class Waiter:
 
     async def __call__(self, guest: Guest, call: Call) -> str:
         """The notice that wakes it; empty: end without waking."""
-        if _event(call) in _ENDS:
+        if _event(call) in _ENDS:  # our own extensions name none: they wait anew only when the session has settled
             await self._desk.turn_ended(guest)
         return await self._desk.wait_to_be_woken(guest, self._seconds, call.interrupted)
 
