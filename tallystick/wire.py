@@ -35,8 +35,11 @@ HOST_ENVIRONMENT = ("PATH", "HOME", "LANG", "TMPDIR", "TALLY_HOME", "DBUS_SESSIO
 """What a host started in the background inherits, with XDG_*: nothing else of its starter's environment. The bus is
 where a desktop takes notices."""
 
-CALLER_ENVIRONMENT = ("PATH", "HOME", "VIRTUAL_ENV", "TERM", "LANG", "NO_COLOR", "COLUMNS")
-"""What the host is told of a caller's environment, with LC_* and TALLY_*."""
+CALLER_ENVIRONMENT = (
+    *("PATH", "HOME", "VIRTUAL_ENV", "TERM", "LANG", "NO_COLOR", "COLUMNS", "XDG_CONFIG_HOME"),
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCODE_CONFIG_DIR", "PI_CODING_AGENT_DIR"),
+)
+"""What the host is told of a caller's environment, with LC_* and TALLY_*; the last: where coding clients keep files."""
 
 START_SECONDS = 30.0
 """How long a client waits for a host that it started."""
@@ -74,7 +77,7 @@ def home() -> str:
 
 
 def hint_path(home: str, name: str) -> str:
-    """The hint file of one bound client: a count of what is unseen. Missing or unreadable means: look."""
+    """The hint file of a coding client: a count of what its agents have not seen. Missing or unreadable means: look."""
     return f"{home}/hints/{name}"
 
 

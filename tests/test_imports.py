@@ -44,7 +44,7 @@ def test_a_whole_command_and_a_whole_hook_import_nothing_more(tmp_path):
 import _socket
 from tallystick import wire, _tally, _hook
 class Fake(wire.Connection):
-    def __init__(self): self.left = [{{"welcome": {{}}}}, {{"id": 1, "out": ""}}, {{"id": 1, "result": {{"text": ""}}}}]
+    def __init__(self): self.left = [{{"welcome": {{}}}}, {{"id": 1, "out": ""}}, {{"id": 1, "result": {{"out": ""}}}}]
     def send(self, message): wire.encode(message)
     def receive(self): return wire.decode(wire.encode(self.left.pop(0)).encode())
     def close(self): pass

@@ -8,11 +8,12 @@ from typing import Protocol
 
 import msgspec
 
-from tallystick.core.directory import Agent
+from tallystick.core.directory import Agent, SessionState
 from tallystick.core.events import Text
 from tallystick.core.identity import Prefix
 from tallystick.core.model import Artifact, CheckRun, GitReference, Output
 from tallystick.core.state import Work
+from tallystick.core.wake import Wake
 
 
 class Clock(Protocol):
@@ -178,6 +179,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     """What is there and cannot be part of it: pipes, devices, nested repositories, unreadable or very large files."""
 
 
+class WorkState(msgspec.Struct, frozen=True):
+    """Where a work tree stands."""
+
+    commit: str
+    changed: tuple[str, ...]
+    """Some of the paths that differ from the commit, or may; empty: none does."""
+
+
 class Line(msgspec.Struct, frozen=True):
     """Where a line of a file comes from."""
 
@@ -217,6 +226,14 @@ class Git(Protocol):
         """Uncommitted work of a work tree, untracked files included, as a commit in the mirror."""
         ...
 
+    async def state(self, directory: Path) -> WorkState | None:
+        """Which commit a work tree stands at, and whether there is work beyond it; None outside of any."""
+        ...
+
+    async def tip(self, directory: Path, revision: str) -> str:
+        """The commit that a name stands for in the repository around a directory; empty where it names none now."""
+        ...
+
     async def has(self, repository: str, commit: str) -> bool:
         """Whether the mirror holds the commit."""
         ...
@@ -254,6 +271,69 @@ class Git(Protocol):
 
     async def version(self) -> str:
         """The version of git."""
+        ...
+
+
+# --- waking -----------------------------------------------------------------------------------------------------
+
+
+class Summons(msgspec.Struct, frozen=True, kw_only=True):
+    """What an entry is given to wake a session with, and is asked about later."""
+
+    wake: Wake
+    agent: Agent
+    session: SessionState | None
+    """The session that sleeps; None where a command starts a new one."""
+    text: str
+    """What it is told: to look again, at which ids. The id of the wake stands in it."""
+    items: tuple[str, ...] = ()
+    """Ids of what it is about."""
+    directory: str = ""
+    """Where to start something new: the root of the workspace; empty for none."""
+    may_start: bool = False
+    """Whether a person allowed that a new process goes on with a conversation that no process holds."""
+
+
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a wake now: an outcome of `core.wake.WAKES`."""
+
+    outcome: str
+    turn: str = ""
+    """The client's own id of the turn."""
+    detail: str = ""
+    """What was seen, for people; one line."""
+
+
+class Waker(Protocol):
+    """A formal entry by which a sleeping session of one client can be told to look again.
+
+    Never puts anything into a turn that runs, never types, never answers what the client asks its person."""
+
+    async def reachable(self, agent: Agent, session: SessionState | None) -> bool:
+        """Whether the entry would take a wake now. Cheap, and never starts anything."""
+        ...
+
+    async def wake(self, summons: Summons) -> Admission:
+        """Hand it over, once. The answer claims no more than the entry said."""
+        ...
+
+    async def outcome(self, summons: Summons) -> Admission:
+        """What comes after `summons.wake.outcome`: waits until there is something to say. After a restart of the host
+        it is asked about what an earlier one intended: `unverified` where nothing shows."""
+        ...
+
+    async def end(self, summons: Summons) -> bool:
+        """A person stopped the agent: end what runs only because of this wake, and take back what has not begun. False
+        where nothing was ended; a turn in a session of a person is theirs."""
+        ...
+
+
+class History(Protocol):
+    """A client's own record of a conversation, as proof of what entered it."""
+
+    def proof(self, transcript: str, history: str, words: tuple[str, ...]) -> str:
+        """Where the newest record stands (file and record) by which one of the words entered that conversation from
+        outside; empty where none does. Reads a bounded part of one file of that client, and nothing else."""
         ...
 
 
@@ -337,4 +417,76 @@ class Notifier(Protocol):
 
     async def clear(self, key: str) -> None:
         """Take one away again; nothing where it is gone already."""
+
+
+# --- coding clients ---------------------------------------------------------------------------------------------
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """The person's own surroundings, as their process has them: the host's are others."""
+
+    home: str
+    environment: dict[str, str]
+    project: str = ""
+    """The top of the workspace whose files are meant; empty: those of the user."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A coding client on this machine. It was not started to find out."""
+
+    client: str
+    program: str
+    """Empty where only its folder is there."""
+    config: str
+    version: str = ""
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one file of a client. None: there is none, or it goes."""
+
+    path: str
+    """As the client names it."""
+    real: str
+    """Where it lies, links followed."""
+    before: bytes | None
+    after: bytes | None
+    mode: int
+    kept: bytes | None = None
+    """What it is without us: the backup that an installation keeps. None: it would not be there."""
+    kept_mode: int = 0o600
+    is_restored: bool = False
+    """It becomes what it was before the first installation, byte for byte."""
+
+
+class InstallPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """All that one client's installation or removal changes; nothing of it was done yet."""
+
+    client: str
+    changes: tuple[FileChange, ...]
+    is_removal: bool
+    project: str
+    notes: tuple[str, ...] = ()
+
+
+class Installer(Protocol):
+    """Puts Tallystick into the files of coding clients, and takes it out again."""
+
+    def names(self) -> tuple[str, ...]:
+        """The clients it knows."""
+        ...
+
+    def look(self, place: Surroundings, client: str) -> Found | None:
+        """A client on this machine, or None."""
+        ...
+
+    def plan(self, place: Surroundings, client: str, *, remove: bool) -> InstallPlan:
+        """What would change. Raises `Refused` where a file cannot be changed safely."""
+        ...
+
+    def apply(self, plan: InstallPlan) -> None:
+        """Do it: all files or none, each kept first. Refused where a file changed since."""
+        ...
+
+    def snippet(self, client: str) -> str:
+        """What to paste into a client; any name, or none, for one that is not known."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from collections.abc import Awaitable, Callable
@@ -18,10 +19,13 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor, Outcome
 from tallystick.app.feed import Feed
 from tallystick.app.heads import Heads
-from tallystick.app.ports import Blobs, Git, Located, NewId, Runner
+from tallystick.app.ports import Blobs, Git, Installer, Located, NewId, Runner
 from tallystick.app.presence import Presence
+from tallystick.app.sessions import Sessions
+from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
+from tallystick.app.watches import Watches
 from tallystick.core import commands as cmd
 from tallystick.core.caller import CallerClaim, identify, person_by_name, person_way
 from tallystick.core.clients import client_among, execution_of
@@ -63,9 +67,13 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     new_id: NewId
     git: Git
     runner: Runner
+    installer: Installer
     blobs: Blobs
     verifier: Verifier
     diagnostics: Diagnostics
+    turns: Turns
+    sessions: Sessions
+    watches: Watches
     engine: str
     """The database and its version, for doctor."""
     examine: tuple[Examine, ...] = ()
@@ -80,6 +88,9 @@ class Ground:
         self._made_here = f"{services.home}/worktrees/"
         self._last: dict[str, str] = {}
         self._shown_revision: dict[tuple[str, str], int] = {}
+        self._opening = asyncio.Lock()
+        self._held: dict[str, frozenset[tuple[str, int]]] = {}
+        self._greeted: dict[str, frozenset[tuple[str, int]]] = {}
 
     @property
     def directory(self) -> Directory:
@@ -178,10 +189,21 @@ class Ground:
         so that whoever comes by command line types no fence."""
         execution = _execution(agent, facts)
         door = "client" if execution else "cli"
+        known = self._open_session(agent, place, door, execution)
+        if known:
+            return known
+        async with self._opening:  # a client starts its server and several hooks at once: they are one session
+            known = self._open_session(agent, place, door, execution)
+            return known or await self._new_session(agent, place, facts.door, door, execution)
+
+    def _open_session(self, agent: Agent, place: Workspace, door: str, execution: str) -> str:
         for known in self.directory.open_sessions.get(agent.agent_id, ()):
             session = self.directory.sessions[known]
             if session.workspace == place.workspace_id and (session.door, session.incarnation) == (door, execution):
                 return known
+        return ""
+
+    async def _new_session(self, agent: Agent, place: Workspace, came_by: str, door: str, execution: str) -> str:
         session_id = self.s.new_id(Prefix.SESSION)
         opened = cmd.OpenSession(
             session_id=session_id,
@@ -190,7 +212,7 @@ class Ground:
             door=door,
             incarnation=execution,
         )
-        actor = Actor(agent.agent_id, ActorKind.AGENT, session_id, facts.door)
+        actor = Actor(agent.agent_id, ActorKind.AGENT, session_id, came_by)
         await self.s.executor.execute(opened, actor, workspace=place.workspace_id)
         return session_id
 

@@ -59,13 +59,6 @@ class Reading(Ground):
                 await self.s.views.newer(task_id, version)
         return await self.s.views.show(task_id)
 
-    async def hint(self, guest: Guest) -> str:
-        """A line for a hook about what waits; empty when nothing does."""
-        count = await self.s.views.unseen(guest.actor.id)
-        if not count:
-            return ""
-        return f"Tallystick: {count} new for {self.directory.alias_of(guest.actor.id)}. Look with `tally inbox`."
-
     async def saw(self, guest: Guest, shown: forms.Shown) -> None:
         """The reader acknowledged a `show` after its flush."""
         self._shown_revision[guest.actor.id, shown.task_id] = shown.revision

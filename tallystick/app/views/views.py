@@ -147,6 +147,18 @@ class Views:
             notices.append(lists.notice(row, fold(history).task, history, directory, now))
         return forms.Inbox(turns=tuple(turns), notices=tuple(notices))
 
+    async def news(self, party: str, limit: int) -> list[forms.InboxItem]:
+        """A few of the things that a party has not looked at."""
+        directory, now = self._directory(), self._clock.now()
+        found = []
+        for row in await self._store.query("news", party=party, limit=limit):
+            history = await self.history(str(row["task_id"]))
+            found.append(lists.turn(row, fold(history).task, history, directory, now, self._limits))
+        for row in await self._store.query("inbox_notices", party=party, limit=limit - len(found)):
+            history = await self.history(str(row["task_id"]))
+            found.append(lists.notice(row, fold(history).task, history, directory, now))
+        return found
+
     async def is_new(self, party: str, task_id: str) -> bool:
         """Whether a task holds something that this party has not seen yet."""
         rows = await self._store.query("seen", party=party, task_id=task_id)

@@ -168,13 +168,7 @@ VERBS: dict[str, Verb] = {
 
 def verbs(desk: Desk) -> dict[str, Handler]:
     """The operations of the host API, by name."""
-    found = {name: _handler(desk, verb) for name, verb in VERBS.items()}
-
-    async def hint(call: Call) -> dict[str, str]:
-        guest = await desk.guest(call.facts, as_name=_text(call.arguments, "as"))
-        return {"text": await desk.hint(guest)}
-
-    return {**found, "inbox_hint": hint}
+    return {name: _handler(desk, verb) for name, verb in VERBS.items()}
 
 
 def _handler(desk: Desk, verb: Verb) -> Handler:

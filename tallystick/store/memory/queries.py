@@ -62,6 +62,15 @@ def inbox_turns(tables: Tables, *, party: str, limit: int) -> list[Line]:
 
 
 @_named
+def news(tables: Tables, *, party: str, limit: int) -> list[Line]:
+    """Of the open tasks whose turn it is, those with something the party has not seen, newest first."""
+    turns = _newest(_rows(tables, "tasks", open=1, turn=party))
+    names = ("task_id", "turn_version")
+    found = [{**{n: row[n] for n in names}, "seen": _seen(tables, party, row)} for row in turns]
+    return [row for row in found if row["turn_version"] > row["seen"]][:limit]
+
+
+@_named
 def inbox_notices(tables: Tables, *, party: str, limit: int) -> list[Line]:
     """Unread notices, oldest first."""
     found = _rows(tables, "notices", "at task_id", party=party, unread=1)

@@ -15,6 +15,12 @@ FROM notices LEFT JOIN tasks ON tasks.task_id = notices.task_id
 WHERE notices.party = :party AND notices.unread = 1
 ORDER BY notices.at, notices.task_id LIMIT :limit;
 
+-- name: news
+SELECT tasks.task_id, tasks.turn_version, coalesce(seen.version, 0) AS seen
+FROM tasks LEFT JOIN seen ON seen.party = :party AND seen.task_id = tasks.task_id
+WHERE tasks.open = 1 AND tasks.turn = :party AND tasks.turn_version > coalesce(seen.version, 0)
+ORDER BY tasks.task_id DESC LIMIT :limit;
+
 -- name: unseen
 SELECT (
   SELECT count(*) FROM tasks LEFT JOIN seen ON seen.party = :party AND seen.task_id = tasks.task_id
