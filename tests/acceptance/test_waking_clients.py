@@ -1,4 +1,4 @@
-"""The real clients, asleep in their real terminals, are woken: nobody touches a keyboard, and the record says how far."""
+"""Real clients, asleep in their real terminals, are woken: nobody touches a keyboard, and the record says how far."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def tally(town: Town, *words: str) -> str:
 
 
 def hook(town: Town, client: str, event: str) -> str:
-    return f"TALLY_HOME={shlex.quote(str(town.path))} {shlex.join([sys.executable, '-I', '-S', str(HOOK), client, event])}"
+    argv = [sys.executable, "-I", "-S", str(HOOK), client, event]
+    return f"TALLY_HOME={shlex.quote(str(town.path))} {shlex.join(argv)}"
 
 
 def promise(town: Town, name: str) -> str:

@@ -447,7 +447,9 @@ CANNED: dict[str, Any] = {
         because="the user of this host",
         read_only=False,
     ),
-    "watch": forms.Done(detail="@reviewer is woken for ref main of /home/me/shop.", id="wch_01JDB7Z8C0000000000000W999"),
+    "watch": forms.Done(
+        detail="@reviewer is woken for ref main of /home/me/shop.", id="wch_01JDB7Z8C0000000000000W999"
+    ),
     "watches": forms.Watched(
         watches=(
             {

@@ -7,7 +7,6 @@ of the conversation; that the turn is over, by the hook of its end.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -154,9 +153,7 @@ class HookWaker:
                     return Admission(outcome="interrupted", turn=wake.turn, detail="Somebody interrupted the turn.")
                 if seen.ended:
                     return Admission(outcome="completed", turn=wake.turn, detail="Its conversation shows the end.")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await asyncio.shield(end)
+            await asyncio.wait({end}, timeout=_LOOK_SECONDS)
         if end.cancelled():
             return Admission(outcome="unverified", detail="Its session ended during the turn.")
         return Admission(outcome="completed", turn=wake.turn, detail="The hook of its end was called.")
