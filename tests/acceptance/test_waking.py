@@ -92,6 +92,17 @@ def test_a_command_that_fails_is_seen_in_the_trace_and_tried_again_a_few_times(t
     eventually(lambda: said(town, newer), "another wake for something newer")
 
 
+def test_doctor_says_how_the_last_wake_went(town: Town) -> None:
+    name = town.name("pen")
+    woken(town, name, TAKES + "sys.exit('no such model')\n")
+    task = town.task(name)
+    eventually(lambda: "wake failed" in said(town, task), "the failure")
+    _, out, _ = town.run_tally("doctor", "--json")
+    (finding,) = [f for f in json.loads(out)["findings"] if f["check"] == f"wake @{name}"]
+    assert not finding["ok"]
+    assert "no such model" in finding["saw"]
+
+
 def test_an_agent_that_is_paused_is_not_woken_until_it_is_resumed(town: Town) -> None:
     name = town.name("pen")
     told = woken(town, name)
