@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 import tempfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,8 @@ from tallystick.core.limits import Limits
 from tallystick.core.wake import INTENDED, Wake
 from tallystick.edge.clients.claude.history import trail
 from tallystick.edge.clients.codex.wake import CodexWaker
+from tallystick.edge.clients.opencode.server import port_of
+from tallystick.edge.clients.opencode.wake import OpenCodeWaker
 from tallystick.edge.clients.waiting import HookWaker
 from tallystick.edge.command import CommandWaker
 from tallystick.edge.process import ProcessRunner
@@ -306,3 +311,115 @@ async def test_a_codex_that_is_gone_is_unverified_after_a_while(codex: AppServer
     waker, call = CodexWaker(SOON), summons(agent(), codex.state, "queued")
     codex.socket.unlink()
     assert (await waker.outcome(call)).outcome == "unverified"
+
+
+# --- the HTTP API of OpenCode -------------------------------------------------------------------------------------
+
+
+class OpenCode(BaseHTTPRequestHandler):
+    """What a running OpenCode answers; what it knows is in the server."""
+
+    def do_GET(self) -> None:
+        self.server.looks += 1
+        path = self.path.removeprefix("/session")
+        if path == "/status":
+            return self.give(200, self.server.busy)
+        if path == f"/{HISTORY}":
+            return self.give(200, {"id": HISTORY})
+        if path == f"/{HISTORY}/message":
+            found = json.loads(json.dumps(self.server.messages))
+            self.server.go_on()
+            return self.give(200, found)
+        return self.give(404, {"error": "none"})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.messages.append({"info": {"id": "msg_1", "role": "user"}, "parts": body["parts"]})
+        self.give(204, None)
+
+    def give(self, status: int, body: Any) -> None:
+        raw = b"" if body is None else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class OpenCodeServer(ThreadingHTTPServer):
+    looks = 0
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), OpenCode)
+        self.busy: dict[str, Any] = {}
+        self.messages: list[dict[str, Any]] = []
+        self.last: dict[str, Any] = {"finish": "stop", "time": {"completed": 1}}
+
+    def go_on(self) -> None:
+        """Each look brings it on: an answer begins, then it ends."""
+        answers = [m for m in self.messages if m["info"]["role"] == "assistant"]
+        if answers:
+            answers[0]["info"].update(self.last)
+        elif self.messages:
+            self.messages.append({"info": {"id": "msg_2", "role": "assistant", "parentID": "msg_1"}, "parts": []})
+
+
+@pytest.fixture
+def opencode():
+    server = OpenCodeServer()
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join(10)
+
+
+def at(server: OpenCodeServer) -> OpenCodeWaker:
+    return OpenCodeWaker(SOON, lambda process: server.server_address[1] if process == "1@1" else 0)
+
+
+async def test_opencode_keeps_the_contract(opencode: OpenCodeServer) -> None:
+    absent = replace(session("", "ses_2"), incarnation="2@2")
+    sleeper = session("")
+    await check_waker(
+        at(opencode), summons(agent(), sleeper), summons(agent(), absent), summons(agent(), sleeper)
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"), [("MessageAbortedError", "interrupted"), ("ProviderAuthError", "failed")]
+)
+async def test_how_the_turn_of_opencode_ended_is_said(opencode, error: str, outcome: str) -> None:
+    opencode.last = {"error": {"name": error}}
+    waker, call = at(opencode), summons(agent(), session(""))
+    assert (await waker.wake(call)).outcome == "queued"
+    begun = await waker.outcome(replace(call, wake=replace(call.wake, outcome="queued")))
+    started = replace(call, wake=replace(call.wake, outcome="started", turn=begun.turn))
+    assert (await waker.outcome(started)).outcome == outcome
+
+
+async def test_an_opencode_that_is_busy_is_left_alone(opencode: OpenCodeServer) -> None:
+    opencode.busy = {HISTORY: {"type": "busy"}}
+    waker, call = at(opencode), summons(agent(), session(""))
+    assert not await waker.reachable(call.agent, call.session)
+    assert (await waker.wake(call)).outcome == "busy"
+    assert opencode.messages == []
+
+
+async def test_an_opencode_that_is_gone_is_unverified_after_a_while() -> None:
+    waker = OpenCodeWaker(SOON, lambda _: 1)
+    assert (await waker.outcome(summons(agent(), session(""), "queued"))).outcome == "unverified"
+
+
+def test_the_port_of_a_process_is_that_at_which_it_or_its_children_listen() -> None:
+    listens = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True)"
+    code = f"{listens}; input()"
+    shell = ["sh", "-c", f'{sys.executable} -c "{code}"; true']
+    with subprocess.Popen(shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        port = int(child.stdout.readline())
+        assert port_of(f"{child.pid}@1") == port
+        child.communicate("\n")
+    assert port_of("nonsense") == port_of("") == 0
