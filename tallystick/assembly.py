@@ -139,7 +139,7 @@ def assemble(
             sessions=sessions,
             watches=watches,
             engine=store.engine(),
-            examine=tuple([part.examine for part in notices]),
+            examine=(*[part.examine for part in notices], wakes.examine),
         )
     )
     executor.stumbled = diagnostics.failure
