@@ -275,4 +275,4 @@ def encode(value: Any) -> str:
     except UnicodeEncodeError:
         import json
 
-        return json.dumps(msgspec.to_builtins(value))
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":"))
