@@ -31,7 +31,7 @@ from tallystick.edge.cli import ERRORS as CLI_ERRORS
 from tallystick.edge.cli import reference
 from tallystick.edge.cli.help import EXIT_CODES
 from tallystick.store import codec
-from tools import api
+from tools import api, mcp
 from tools.markdown import code, codes, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -419,6 +419,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings": settings,
     "log": log,
     "api": api.page,
+    "mcp": mcp.page,
 }
 """Every generated page by its name."""
 
