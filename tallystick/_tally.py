@@ -1,6 +1,7 @@
 """The `tally` command: sends what it was given to the host and prints what comes back.
 
-It is started for every single command, so it holds no logic of the product and imports `wire` alone.
+It is started for every single command, so it holds no logic of the product and imports `wire` alone (`tally mcp`, the
+server that coding clients start, is `_mcp`).
 """
 
 from __future__ import annotations
@@ -148,6 +149,10 @@ def main() -> int:
     try:
         argv = [os.fsencode(word).decode("utf-8") for word in sys.argv[1:]]
         verb = argv[0] if argv else ""
+        if verb == "mcp" and "--help" not in argv:
+            from tallystick import _mcp
+
+            return _mcp.main(argv[1:])
         if verb in OWN or (verb == "status" and "--diagnostics" in argv):
             return run_alone(argv)
         return Tally(wire.connect(start=verb not in QUIET)).run(argv)

@@ -46,6 +46,7 @@ from tallystick.edge.clients import CLIENTS, ClientInstaller, Program, hook_op
 from tallystick.edge.command import CommandTransport
 from tallystick.edge.desktop import Desktop, is_installed
 from tallystick.edge.git import GitCommands
+from tallystick.edge.mcp import Extra, McpHttp, Protocol, Serving
 from tallystick.edge.process import ProcessRunner, prefixes
 from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite import SqliteStore
@@ -60,6 +61,8 @@ class World(NamedTuple):
     reached: Reached = unmoved
     notifier: Notifier | None = None
     """Where notices of a desktop go; None: to this machine's desktop, if the settings and the extra allow it."""
+    mcp: Extra | None = None
+    """What tests mount beside our own tools over HTTP."""
 
 
 def assemble(
@@ -121,9 +124,10 @@ def assemble(
     )
     executor.stumbled = diagnostics.failure
     _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock), notices)
-    ops = _ops(desk, life, stop)
+    protocol = Protocol(desk, diagnostics)
+    ops = _ops(desk, life, stop, protocol)
     doors = [
-        *_http(settings, desk, ops, diagnostics, announce),
+        *_http(settings, desk, ops, diagnostics, announce, partial(McpHttp, protocol, extra=world.mcp)),
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
     inside: list[Service] = [executor, first, custody, hints, orphans, verifier, deliverer, duties, *notices]
@@ -164,7 +168,9 @@ def _join(
     duties.run_check = verifier.run_check
 
 
-def _ops(desk: FrontDesk, life: Mapping[str, Handler], stop: Callable[[str], None]) -> dict[str, Handler]:
+def _ops(
+    desk: FrontDesk, life: Mapping[str, Handler], stop: Callable[[str], None], protocol: Protocol
+) -> dict[str, Handler]:
     async def status() -> dict[str, Any]:
         found: dict[str, Any] = await life["status"](None)  # type: ignore[arg-type]
         return found
@@ -177,7 +183,7 @@ def _ops(desk: FrontDesk, life: Mapping[str, Handler], stop: Callable[[str], Non
     async def answer(call: Call) -> int:
         return await cli(call)
 
-    return {**life, **verbs(desk), "hook": hook_op(desk), "cli": answer}
+    return {**life, **verbs(desk), "hook": hook_op(desk), "cli": answer, "mcp": Serving(protocol)}
 
 
 def _http(
@@ -186,18 +192,32 @@ def _http(
     ops: Mapping[str, Handler],
     diagnostics: Diagnostics,
     announce: Callable[[str], None],
+    mcp: Callable[..., McpHttp],
 ) -> list[Service]:
     """The same verbs over HTTP, where the settings want it: nothing of it is imported otherwise."""
     if not settings.listen:
         if settings.tls_cert or settings.tls_key:
             raise invalid("TLS is set, but no address to listen at.", "Give --listen, or `listen` in config.toml.")
         return []
+    from tallystick.edge.api.http.bounds import HttpBounds
     from tallystick.edge.api.http.listen import Listen
     from tallystick.edge.api.http.server import HttpServer
 
     served = {op: ops[op] for op in (*VERBS, "status")}
     listen = Listen(address=settings.listen, certificate=settings.tls_cert, key=settings.tls_key)
-    return [HttpServer(desk, served, home=settings.home, listen=listen, diagnostics=diagnostics, announce=announce)]
+    bounds = HttpBounds()
+    tools = mcp(body_bytes=bounds.body_bytes)
+    server = HttpServer(
+        desk,
+        served,
+        home=settings.home,
+        listen=listen,
+        diagnostics=diagnostics,
+        announce=announce,
+        bounds=bounds,
+        mounts={"mcp": tools},
+    )
+    return [tools, server]
 
 
 def _program(home: Path) -> Program:

@@ -211,10 +211,11 @@ def encode(value: Any) -> str:
 def decode(line: bytes) -> dict[str, Any]:
     """One line of the host. It is trusted: duplicates and the like are for the host's own door to refuse."""
     try:
-        value, _ = _scan(line.decode("utf-8"), 0)
+        text = line.decode("utf-8")
+        value, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError):
-        value = None
-    if isinstance(value, dict):
+        value, end, text = None, 0, ""
+    if isinstance(value, dict) and not text[end:].strip():
         return value
     raise WireError("internal", "The host sent a line that is no JSON object.", "Look at `tally status`.")
 

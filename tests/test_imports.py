@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 OWN = {"tallystick", "tallystick.wire"}
+MCP = {"select", *(f"tallystick._mcp{part}" for part in ("", ".call", ".host", ".lines", ".server"))}
 LIBRARY = {
     "__future__", "_collections_abc", "_json", "_socket", "_stat", "genericpath", "os", "os.path", "posixpath", "stat",
 }  # fmt: skip
@@ -31,6 +32,7 @@ def modules(code):
         ("import tallystick.wire", OWN),
         ("import tallystick._tally", OWN | {"tallystick._tally"}),
         ("import tallystick._hook, tallystick.wire", OWN | {"tallystick._hook"}),
+        ("import tallystick._mcp", OWN | MCP),
     ],
 )
 def test_only_the_pinned_modules_are_imported(code, own):

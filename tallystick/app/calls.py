@@ -77,5 +77,15 @@ class Call(Protocol):
         ...
 
 
+class Mounted(Protocol):
+    """Something with requests of its own behind the HTTP door, which has found out who sends them (ASGI)."""
+
+    async def __call__(
+        self, facts: CallerFacts, as_name: str, workspace: str, scope: Any, receive: Any, send: Any
+    ) -> None:
+        """Answer one request. What it refuses before it has begun to answer, the door tells."""
+        ...
+
+
 Handler = Callable[[Call], Awaitable[Any]]
 """Answers a call: a JSON-able result, or raises `Refused`. For `cli` the result is the exit code."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
+from tallystick.core.clients import CLIENTS
 from tallystick.core.directory import MODES, Agent, Directory, SessionState, Workspace, skeleton
 from tallystick.core.errors import conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, check_alias, short
@@ -199,7 +200,7 @@ def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
     if c.connection == "client":
         _one_client(c, ctx)
     by_person = ctx.actor.kind is not ActorKind.AGENT
-    given = {name: getattr(c, name) for name in _GIVEN}
+    given = {name: getattr(c, name) for name in _GIVEN} | {"provider": _provider(c, known)}
     return ev.AgentJoined(
         agent_id=c.agent_id,
         alias=c.alias,
@@ -208,6 +209,13 @@ def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
         allow_provider=by_person,
         **given,
     )
+
+
+def _provider(c: cmd.JoinAgent, known: Agent | None) -> str | None:
+    """Whoever is bound to a known client sends its inputs where that client sends them, unless it is said otherwise."""
+    client = CLIENTS.get(c.client or "")
+    given_before = known is not None and known.client == c.client
+    return c.provider if c.provider is not None or client is None or given_before else client.provider
 
 
 _GIVEN = (

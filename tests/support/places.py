@@ -148,8 +148,11 @@ def place_of(shown):
 
 
 def git(path, *words):
-    names = {f"GIT_{who}_{what}": "t" if what == "NAME" else "t@example.org"
-             for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    names = {
+        f"GIT_{who}_{what}": "t" if what == "NAME" else "t@example.org"
+        for who in ("AUTHOR", "COMMITTER")
+        for what in ("NAME", "EMAIL")
+    }
     environment = {**os.environ, **names, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
     return subprocess.run(["git", *words], cwd=path, env=environment, check=True, capture_output=True, text=True).stdout
 

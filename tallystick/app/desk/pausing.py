@@ -53,8 +53,8 @@ class Pausing(Ground):
     # --- what is new --------------------------------------------------------------------------------------------
 
     async def _news(self, guest: Guest, pause: Pause) -> tuple[list[forms.InboxItem], int]:
-        """What to tell now, and how much there is. An agent that looks away is let go: what is new holds a turn once, and
-        is not said twice at the beginning of a conversation."""
+        """What to tell now, and how much there is. An agent that looks away is let go: what is new holds a turn once,
+        and is not said twice at the beginning of a conversation."""
         if guest.actor.kind is not ActorKind.AGENT or guest.read_only:
             return [], 0
         count = await self.s.views.unseen(guest.actor.id)

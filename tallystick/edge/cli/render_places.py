@@ -72,6 +72,15 @@ def agent(sheet: Sheet, form: forms.AgentShown) -> None:
     sheet.field("record", _record(form))
 
 
+def agent_in_full(sheet: Sheet, form: forms.AgentShown) -> None:
+    """One agent with what its delivery facts rest on."""
+    agent(sheet, form)
+    sheet.field("woken by", form.wake)
+    if form.facts:
+        sheet.heading("Facts")
+        sheet.table(("FACT", "RESTS ON"), [(row["fact"], row["rests_on"]) for row in form.facts])
+
+
 def whoami(sheet: Sheet, form: forms.WhoAmI) -> None:
     """Who the host takes the caller for, and why."""
     sheet.line(Paint(form.name, "bold"), f"  {form.kind} ", id_piece(form.id), "  read only" if form.read_only else "")

@@ -69,6 +69,11 @@ async def demonstrate(_: Run) -> int:
     raise Usage("`tally try` is played outside of the host, and takes nothing with it.", "Type it alone: tally try")
 
 
+async def serve_tools(_: Run) -> int:
+    """`tally mcp`, where it reached the host all the same: the command itself is the server."""
+    raise Usage("`tally mcp` is a server of its own, and not asked of the host.", "Start it first: tally mcp")
+
+
 async def doctor(run: Run) -> int:
     """`tally doctor`."""
     guest = await run.guest()
@@ -188,6 +193,15 @@ VERBS: tuple[Verb, ...] = (
         summary="Show the main job on a real repository, in a temporary place.",
         example="tally try",
         run=demonstrate,
+    ),
+    Verb(
+        name="mcp",
+        group=_HOST,
+        summary="The MCP server that a coding client starts: the tools of an agent, on standard input and output.",
+        example="tally mcp --client claude",
+        run=serve_tools,
+        options=(Option("client", "The coding client it is started by: the agent bound to it here.", "NAME"),),
+        notes="Put it into the client's configuration of MCP servers; it is not for typing.",
     ),
     _logs(
         "head",

@@ -77,7 +77,11 @@ def _doer(act: Callable[[Desk, Guest, Run], Awaitable[forms.Done]]) -> Callable[
 async def agents(run: Run) -> int:
     """`tally agents`."""
     guest = await run.guest()
-    await run.give(await run.desk.agents(guest), render_places.agents)
+    name = run.parsed.text("name")
+    if name:
+        await run.give(await run.desk.agent(guest, name), render_places.agent_in_full)
+    else:
+        await run.give(await run.desk.agents(guest), render_places.agents)
     return 0
 
 
@@ -194,9 +198,10 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         name="agents",
         group=_GROUP,
-        summary="Who can be asked: strengths, presence, track record, and CONTEXT.md.",
-        example="tally agents",
+        summary="Who can be asked: strengths, presence, track record, and CONTEXT.md; or one of them in full.",
+        example="tally agents tester",
         run=agents,
+        arguments=(Argument("NAME", "One agent: also what each delivery fact rests on.", False, completes="agent"),),
     ),
     Verb(
         name="whoami",

@@ -34,7 +34,7 @@ class Program(NamedTuple):
 
     def server(self, client: str) -> list[str]:
         """The MCP server as words."""
-        return [self.python, "-I", "-S", f"{self.package}/_mcp.py", "--client", client]
+        return [self.python, "-I", "-S", f"{self.package}/_mcp/__main__.py", "--client", client]
 
     def environment(self) -> dict[str, str]:
         """What the MCP server has to be told."""
@@ -70,7 +70,7 @@ class Entries(NamedTuple):
     lists: tuple[tuple[str, ...], ...] = ()
     """The lists in which items can be ours, of earlier versions too."""
     is_ours: Callable[[Any], bool] = lambda _: False
-    """Whether an item is."""
+    """Whether an item of an item's own list `hooks` is ours; an item is, when all in that list are."""
     first: tuple[Table, ...] = ()
     """What a file of this kind must begin with when it is made."""
 
@@ -157,15 +157,8 @@ def _version(program: str) -> str:
 
 
 def command_hooks(client: str) -> Callable[[Any], bool]:
-    """Whether a group of hooks is ours: all commands in it are our script's."""
-
-    def ours(group: Any) -> bool:
-        hooks = group.get("hooks") if isinstance(group, dict) else None
-        if not isinstance(hooks, list) or not hooks:
-            return False
-        return all(isinstance(h, dict) and mark(client) in str(h.get("command", "")) for h in hooks)
-
-    return ours
+    """Whether a hook is ours: its command runs our script."""
+    return lambda hook: isinstance(hook, dict) and mark(client) in str(hook.get("command", ""))
 
 
 def group(*hooks: dict[str, Any]) -> dict[str, Any]:

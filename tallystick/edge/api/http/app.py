@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tallystick.app.calls import Mounted
 from tallystick.core.errors import not_found
 from tallystick.edge.api.connection import BUSY
 from tallystick.edge.api.http.calls import call_for, run
@@ -17,6 +18,7 @@ from tallystick.edge.api.http.door import Door
 from tallystick.edge.api.http.events import events
 from tallystick.edge.api.http.gate import Gate, identity_of
 from tallystick.edge.api.http.listen import Site
+from tallystick.edge.api.http.mount import mounted
 from tallystick.edge.api.http.refusals import ProtocolRefused, answer, wrong_method
 from tallystick.edge.api.http.tokens import Identity
 from tallystick.edge.api.http.websocket import SocketRoute
@@ -25,14 +27,15 @@ from tallystick.edge.api.strict import parse
 Endpoint = Callable[[Door, Identity, Request], Awaitable[ASGIApp]]
 
 
-def application(door: Door, site: Site) -> Gate:
-    """Everything that is served, behind the gate."""
+def application(door: Door, site: Site, mounts: Mapping[str, Mounted]) -> Gate:
+    """Everything that is served, behind the gate; `mounts` by their name, which is also their path."""
     routes = [
         Route("/v1/openapi.json", Known(door, _describe, "GET", "HEAD")),
         Route("/v1/events", Known(door, events, "GET")),
         WebSocketRoute("/v1/socket", SocketRoute(door)),
         Route("/v1/socket", Known(door, _upgrade, "GET")),
         *(Route(f"/v1/{op}", Known(door, _verb(op), "POST")) for op in door.ops),
+        *(Route(f"/{name}", Known(door, mounted(name, app))) for name, app in mounts.items()),
     ]
     router = Router(routes, redirect_slashes=False, default=Known(door, _nowhere))
     return Gate(router, site, door.diagnostics, door.bounds.head_bytes)

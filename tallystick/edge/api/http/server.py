@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from tallystick.app.calls import Handler
+from tallystick.app.calls import Handler, Mounted
 from tallystick.app.desk.interface import Desk
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.edge.api.http import bounded, openapi
@@ -32,8 +32,9 @@ class HttpServer:
         diagnostics: Diagnostics,
         announce: Callable[[str], None] = lambda url: None,  # noqa: ARG005
         bounds: HttpBounds | None = None,
+        mounts: Mapping[str, Mounted] | None = None,
     ) -> None:
-        """`announce` is told the address once it is bound."""
+        """`announce` is told the address once it is bound; `mounts` are what other edges serve here."""
         self.url = ""
         """Where it is served; known after the start."""
         self.bounds = bounds or HttpBounds()
@@ -43,6 +44,7 @@ class HttpServer:
         self._listen = listen
         self._diagnostics = diagnostics
         self._announce = announce
+        self._mounts = mounts or {}
         self._door: Door | None = None
         self._server: uvicorn.Server | None = None
 
@@ -60,7 +62,7 @@ class HttpServer:
             description=openapi.document(self._ops),
         )
         config = uvicorn.Config(
-            application(door, site),
+            application(door, site, self._mounts),
             interface="asgi3",
             http=bounded.http(self.bounds),
             ws=bounded.websocket(self.bounds),

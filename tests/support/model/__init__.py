@@ -1,0 +1,7 @@
+"""A scripted model on loopback, for real coding clients: see `server` for use, `script` for what it answers."""
+
+from tests.support.model.conversation import Conversation, Item
+from tests.support.model.script import Rule, script
+from tests.support.model.server import Model, Request
+
+__all__ = ["Conversation", "Item", "Model", "Request", "Rule", "script"]
