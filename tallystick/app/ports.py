@@ -361,6 +361,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str]
     project: str = ""
     """The top of the workspace whose files are meant; empty: those of the user."""
+    allow: bool = False
+    """The person lets the client's model use our tools without asking each time."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

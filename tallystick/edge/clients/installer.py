@@ -204,7 +204,7 @@ def _json_with(part: Entries, text: str, name: str) -> str:
         known = found.value if found else None
         wanted = {**known, **table.value} if isinstance(known, dict) else table.value
         text = jsontext.put(text, table.path, wanted, name)
-    for path in part.lists:
+    for path in (*part.lists, *part.granted):
         text = _json_list(part, path, text, name)
     return text
 
@@ -214,7 +214,7 @@ def _json_list(part: Entries, path: tuple[str, ...], text: str, name: str) -> st
     wanted = [item.value for item in part.items if item.path == path]
     groups = _groups(text, path, name)
     there = [group for group in groups if any(map(part.is_ours, _hooks(group)))]
-    if there == wanted:
+    if there == wanted or (not wanted and path in part.granted):
         return text
     text = _without_items(part, path, text, name)
     for value in wanted:
@@ -228,7 +228,7 @@ def _groups(text: str, path: tuple[str, ...], name: str) -> list[Any]:
 
 
 def _hooks(group: Any) -> list[Any]:
-    hooks = group.get("hooks") if isinstance(group, dict) else None
+    hooks = group.get("hooks") if isinstance(group, dict) else [group] if isinstance(group, str) else None
     return hooks if isinstance(hooks, list) else []
 
 
@@ -257,7 +257,7 @@ def _without_ours(part: Entries, seen: files.Seen, before: bytes | None) -> byte
     for table in part.tables:
         left = jsontext.drop(text, table.path, name)
         text = _pruned(left, table.path[:-1], old, name) if left != text else text
-    for path in part.lists:
+    for path in (*part.lists, *part.granted):
         left = _without_items(part, path, text, name)
         text = _pruned(left, path, old, name) if left != text else text
     return (mark + text).encode()

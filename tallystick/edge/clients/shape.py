@@ -69,8 +69,10 @@ class Entries(NamedTuple):
     items: tuple[Item, ...] = ()
     lists: tuple[tuple[str, ...], ...] = ()
     """The lists in which items can be ours, of earlier versions too."""
+    granted: tuple[tuple[str, ...], ...] = ()
+    """Lists in which an item of ours stays, once a person granted it, until we are removed."""
     is_ours: Callable[[Any], bool] = lambda _: False
-    """Whether an item of an item's own list `hooks` is ours; an item is, when all in that list are."""
+    """Whether a hook, or an item that is a text, is ours; a group of hooks is, when all in it are."""
     first: tuple[Table, ...] = ()
     """What a file of this kind must begin with when it is made."""
 

@@ -30,7 +30,7 @@ class Codex:
         folder = Path(project, ".codex") if project else _folder(place)
         return (
             texts.hook_script(self.name, program),
-            Entries(folder / "config.toml", (Table(("mcp_servers", KEY), _server(program)),)),
+            Entries(folder / "config.toml", (Table(("mcp_servers", KEY), _server(place, program)),)),
             Entries(
                 folder / "hooks.json",
                 items=tuple(Item(("hooks", name), _group(program, event)) for name, event in _EVENTS),
@@ -51,9 +51,10 @@ def _folder(place: Surroundings) -> Path:
     return shape.configured(place, "CODEX_HOME", ".codex")
 
 
-def _server(program: Program) -> dict[str, Any]:
+def _server(place: Surroundings, program: Program) -> dict[str, Any]:
     words = program.server("codex")
-    return {"command": words[0], "args": words[1:], "env": program.environment()}
+    allowed = {"default_tools_approval_mode": "approve"} if place.allow else {}
+    return {"command": words[0], "args": words[1:], **allowed, "env": program.environment()}
 
 
 def _group(program: Program, event: str) -> dict[str, Any]:

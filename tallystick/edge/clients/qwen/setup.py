@@ -24,7 +24,7 @@ class Qwen:
         """What is ours in which file."""
         folder = Path(project, ".qwen") if project else shape.under_home(place, ".qwen")
         return (
-            Entries(folder / "settings.json", (Table(("mcpServers", KEY), _server(program)),)),
+            Entries(folder / "settings.json", (Table(("mcpServers", KEY), _server(place, program)),)),
             Whole(folder / "commands" / "tally.toml", texts.toml_command("{{args}}")),
         )
 
@@ -34,9 +34,10 @@ class Qwen:
         return (look, *((texts.NOT_TO_COMMIT,) if project else ()))
 
 
-def _server(program: Program) -> dict[str, Any]:
+def _server(place: Surroundings, program: Program) -> dict[str, Any]:
     words = program.server("qwen")
-    return {"command": words[0], "args": words[1:], "env": program.environment()}
+    trusted = {"trust": True} if place.allow else {}
+    return {"command": words[0], "args": words[1:], "env": program.environment(), **trusted}
 
 
 CLIENT = Qwen()
