@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from tallystick.app.deliver import Deliverer
 from tallystick.app.desk.desk import FrontDesk
 from tallystick.app.desk.ground import Services
 from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.due import Due
 from tallystick.app.duties import Duties
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
@@ -30,26 +31,35 @@ from tallystick.app.kept import KeptBlobs
 from tallystick.app.notices import Notices
 from tallystick.app.openings import FirstThings, Record
 from tallystick.app.orphans import Orphans
-from tallystick.app.ports import Clock, Notifier
+from tallystick.app.ports import Clock, Notifier, Waker
 from tallystick.app.presence import Presence
+from tallystick.app.proofs import Proofs
+from tallystick.app.sessions import Sessions
+from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
+from tallystick.app.wakes import Wakes
+from tallystick.app.watches import Watches
 from tallystick.app.words import Words
 from tallystick.config import Settings
 from tallystick.core import events as ev
 from tallystick.core.errors import invalid
 from tallystick.core.state import Work
-from tallystick.edge.api import ApiServer, control_path
+from tallystick.core.wake import Item
+from tallystick.edge.api import ApiServer, control_path, peer
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
-from tallystick.edge.clients import CLIENTS, ClientInstaller, Program, hook_op
-from tallystick.edge.command import CommandTransport
+from tallystick.edge.clients import CLIENTS, HISTORIES, ClientInstaller, Program, Waiter, hook_op, wakers_of
+from tallystick.edge.command import CommandTransport, CommandWaker
 from tallystick.edge.desktop import Desktop, is_installed
 from tallystick.edge.git import GitCommands
 from tallystick.edge.mcp import Extra, McpHttp, Protocol, Serving
 from tallystick.edge.process import ProcessRunner, prefixes
 from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite import SqliteStore
+
+_HOOK_SECONDS = 86_400.0
+"""The longest that a waiting hook is held; its client may end it earlier."""
 
 
 class World(NamedTuple):
@@ -93,6 +103,13 @@ def assemble(
     transports = {"command": commands}
     deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, transports, diagnostics, reached)
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
+    turns = Turns(lambda: heads.committed_directory)
+    wakers: dict[str, Waker] = {"wake": CommandWaker(home, runner, limits), **wakers_of(turns, limits)}
+    due = Due(store, heads, views)
+    proofs = Proofs(store, heads, executor, HISTORIES, diagnostics)
+    sessions = Sessions(store, heads, executor, new_id, limits, peer.is_alive, diagnostics)
+    watches = Watches(heads, executor, due, git, limits, diagnostics)
+    wakes = Wakes(heads, executor, due, presence, turns, clock, new_id, limits, wakers, diagnostics, reached)
     custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__, reached)
     orphans = Orphans(home, heads, runner, git, diagnostics)
     notifier = world.notifier or (Desktop() if settings.desktop and is_installed() else None)
@@ -118,12 +135,16 @@ def assemble(
             blobs=blobs,
             verifier=verifier,
             diagnostics=diagnostics,
+            turns=turns,
+            sessions=sessions,
+            watches=watches,
             engine=store.engine(),
             examine=tuple([part.examine for part in notices]),
         )
     )
     executor.stumbled = diagnostics.failure
-    _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock), notices)
+    refusals, others = Refusals(executor, clock), (sessions, proofs)
+    _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, others, first, refusals, notices)
     protocol = Protocol(desk, diagnostics)
     ops = _ops(desk, life, stop, protocol)
     doors = [
@@ -131,7 +152,7 @@ def assemble(
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
     inside: list[Service] = [executor, first, custody, hints, orphans, verifier, deliverer, duties, *notices]
-    return [Record(store, heads, clock), *inside, *doors]
+    return [Record(store, heads, clock), *inside, sessions, proofs, watches, wakes, *doors]
 
 
 def _join(
@@ -142,6 +163,8 @@ def _join(
     hints: Hints,
     verifier: Verifier,
     presence: Presence,
+    wakes: Wakes,
+    others: tuple[Sessions | Proofs, ...],
     first: FirstThings,
     refusals: Refusals,
     notices: list[Notices],
@@ -154,6 +177,9 @@ def _join(
             part.committed(rows)
         for shown in notices:
             shown.committed(recorded, rows)
+        for other in others:
+            other.committed(recorded)
+        wakes.committed(recorded, rows)
         if not isinstance(recorded.event, ev.TaskEvent):
             deliverer.look()
         if isinstance(recorded.event, ev.AgentLeft):
@@ -162,6 +188,16 @@ def _join(
     async def end_run(work: Work) -> bool:
         return await verifier.end_check(work) and await deliverer.end(work)
 
+    def must_open(agent: str, _workspace: str, items: Sequence[Item]) -> None:
+        task = next((item for item in items if item.item_id.startswith("tsk_")), None)
+        for shown in notices:
+            shown.must_be_opened(agent, task.item_id if task else "", task.title if task else items[0].title)
+
+    def was_heard(agent: str) -> None:
+        for shown in notices:
+            shown.was_heard(agent)
+
+    wakes.must_open, wakes.was_heard = must_open, was_heard
     executor.follow = follow
     executor.refused = refusals.refused
     duties.end_run = end_run
@@ -183,7 +219,8 @@ def _ops(
     async def answer(call: Call) -> int:
         return await cli(call)
 
-    return {**life, **verbs(desk), "hook": hook_op(desk), "cli": answer, "mcp": Serving(protocol)}
+    hook = hook_op(desk, Waiter(desk, _HOOK_SECONDS))
+    return {**life, **verbs(desk), "hook": hook, "cli": answer, "mcp": Serving(protocol)}
 
 
 def _http(

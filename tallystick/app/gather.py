@@ -60,11 +60,15 @@ class Gather:
     async def _for_reassign(self, c: cmd.ReassignTask, _actor: Actor, work: Work | None) -> Facts:
         return {
             "ancestors": await self._ancestors(work.task.parent) if work else (),
-            "live": self._live(c.assignee),
+            **self._presences(c.assignee),
         }
 
-    def _live(self, agent: str) -> frozenset[str]:
-        return frozenset({agent}) if self._presence.is_live(agent, self._heads.directory) else frozenset()
+    def _presences(self, agent: str) -> Facts:
+        found = frozenset({agent})
+        return {
+            "live": found if self._presence.is_told(agent, self._heads.directory) else frozenset(),
+            "reachable": found if self._presence.is_reachable(agent, self._heads.directory) else frozenset(),
+        }
 
     async def _for_submit(self, c: cmd.SubmitTask, actor: Actor, _work: Work | None) -> Facts:
         requester = c.requester if c.requester and actor.kind is ActorKind.HOST else actor.id
@@ -81,7 +85,7 @@ class Gather:
             "duplicate": await self.duplicate(c.workspace, requester, c.key) if c.key else None,
             "queued": await self._heads.queued(c.assignee) if c.assignee else 0,
             "queued_by_sender": await self._heads.queued_by(c.assignee, actor.id) if pushed else 0,
-            "live": self._live(c.assignee),
+            **self._presences(c.assignee),
         }
 
     async def _ancestors(self, task_id: str) -> tuple[Task, ...]:

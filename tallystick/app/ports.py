@@ -8,11 +8,12 @@ from typing import Protocol
 
 import msgspec
 
-from tallystick.core.directory import Agent
+from tallystick.core.directory import Agent, SessionState
 from tallystick.core.events import Text
 from tallystick.core.identity import Prefix
 from tallystick.core.model import Artifact, CheckRun, GitReference, Output
 from tallystick.core.state import Work
+from tallystick.core.wake import Wake
 
 
 class Clock(Protocol):
@@ -229,6 +230,10 @@ class Git(Protocol):
         """Which commit a work tree stands at, and whether there is work beyond it; None outside of any."""
         ...
 
+    async def tip(self, directory: Path, revision: str) -> str:
+        """The commit that a name stands for in the repository around a directory; empty where it names none now."""
+        ...
+
     async def has(self, repository: str, commit: str) -> bool:
         """Whether the mirror holds the commit."""
         ...
@@ -266,6 +271,69 @@ class Git(Protocol):
 
     async def version(self) -> str:
         """The version of git."""
+        ...
+
+
+# --- waking -----------------------------------------------------------------------------------------------------
+
+
+class Summons(msgspec.Struct, frozen=True, kw_only=True):
+    """What an entry is given to wake a session with, and is asked about later."""
+
+    wake: Wake
+    agent: Agent
+    session: SessionState | None
+    """The session that sleeps; None where a command starts a new one."""
+    text: str
+    """What it is told: to look again, at which ids. The id of the wake stands in it."""
+    items: tuple[str, ...] = ()
+    """Ids of what it is about."""
+    directory: str = ""
+    """Where to start something new: the root of the workspace; empty for none."""
+    may_start: bool = False
+    """Whether a person allowed that a new process goes on with a conversation that no process holds."""
+
+
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a wake now: an outcome of `core.wake.WAKES`."""
+
+    outcome: str
+    turn: str = ""
+    """The client's own id of the turn."""
+    detail: str = ""
+    """What was seen, for people; one line."""
+
+
+class Waker(Protocol):
+    """A formal entry by which a sleeping session of one client can be told to look again.
+
+    Never puts anything into a turn that runs, never types, never answers what the client asks its person."""
+
+    async def reachable(self, agent: Agent, session: SessionState | None) -> bool:
+        """Whether the entry would take a wake now. Cheap, and never starts anything."""
+        ...
+
+    async def wake(self, summons: Summons) -> Admission:
+        """Hand it over, once. The answer claims no more than the entry said."""
+        ...
+
+    async def outcome(self, summons: Summons) -> Admission:
+        """What comes after `summons.wake.outcome`: waits until there is something to say. After a restart of the host
+        it is asked about what an earlier one intended: `unverified` where nothing shows."""
+        ...
+
+    async def end(self, summons: Summons) -> bool:
+        """A person stopped the agent: end what runs only because of this wake, and take back what has not begun. False
+        where nothing was ended; a turn in a session of a person is theirs."""
+        ...
+
+
+class History(Protocol):
+    """A client's own record of a conversation, as proof of what entered it."""
+
+    def proof(self, transcript: str, history: str, words: tuple[str, ...]) -> str:
+        """Where the newest record stands (file and record) by which one of the words entered that conversation from
+        outside; empty where none does. Reads a bounded part of one file of that client, and nothing else."""
         ...
 
 

@@ -22,6 +22,8 @@ class Presence:
         """Sessions that `lapsed` told of. When they were heard stays known: a lease is longer than presence."""
         self._leases: dict[str, tuple[float, float]] = {}
         """By task: the end of the lease as the log says it, and the same on boot time."""
+        self._reachable: set[str] = set()
+        """Sessions (and agents that a command wakes) whose entry would take a wake now."""
 
     def heard(self, session: str) -> bool:
         """Note a sign of life; True if it had been silent for long enough to have lapsed."""
@@ -45,6 +47,30 @@ class Presence:
         """Whether an agent has a session that is not lapsed."""
         mine = directory.open_sessions.get(agent, ())
         return any(self.of_session(session) in ("live", "suspect") for session in mine)
+
+    def is_told(self, agent: str, directory: Directory) -> bool:
+        """Whether an agent has a live session whose client's hooks were heard of: it sees its inbox at its pauses."""
+        mine = (directory.sessions[session] for session in directory.open_sessions.get(agent, ()))
+        return any(s.history and self.of_session(s.session_id) in ("live", "suspect") for s in mine)
+
+    def is_reachable(self, agent: str, directory: Directory) -> bool:
+        """Whether an entry would wake it now."""
+        mine = directory.open_sessions.get(agent, ())
+        return agent in self._reachable or any(session in self._reachable for session in mine)
+
+    def is_reachable_session(self, session: str) -> bool:
+        """Whether the entry of that very session would take a wake now."""
+        return session in self._reachable
+
+    def note_reachable(self, who: str, *, now: bool) -> bool:
+        """Whether the entry of a session (or of an agent that a command wakes) would take a wake now; True if that is
+        another than before."""
+        before = who in self._reachable
+        if now:
+            self._reachable.add(who)
+        else:
+            self._reachable.discard(who)
+        return before != now
 
     def lapsed(self) -> list[str]:
         """Sessions that have just been silent for too long; each is told once."""

@@ -102,11 +102,20 @@ def _known(work: Work | None, delivery_id: str) -> Delivery:
 
 def _record(work: Work, c: cmd.RecordDelivery, ctx: Context, _sofar: Any) -> ev.DeliveryRecorded | Unchanged:
     delivery = _known(work, c.delivery_id)
+    proven = not c.proof.startswith("inferred")
+    if proven and ctx.actor.kind is ActorKind.HOST and _is_inferred(delivery):
+        return ev.DeliveryRecorded(**_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
     if _has(delivery, Fact.RECORDED) or not delivery.open:
         return Unchanged(work.task.task_id)
     if delivery.recipient != ctx.actor.id and ctx.actor.kind is not ActorKind.HOST:
         raise conflict("Only the recipient acknowledges its own delivery.", "Nothing is to be done.")
     return ev.DeliveryRecorded(**_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
+
+
+def _is_inferred(delivery: Delivery) -> bool:
+    """Whether its being recorded was concluded and not shown: what the client's own record proves takes its place."""
+    seen = next((f for f in delivery.facts if f.fact is Fact.RECORDED), None)
+    return seen is not None and (not seen.evidence or seen.evidence.startswith("inferred"))
 
 
 def _place(task: Task) -> dict[str, Any]:
@@ -264,7 +273,12 @@ def _inferred(ds: tuple[Delivery, ...], r: ev.Recorded) -> tuple[Delivery, ...]:
 
 def _recorded(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryRecorded, _t: Task) -> tuple[Delivery, ...]:
     fact = FactSeen(Fact.RECORDED, r.at, e.witness, e.proof)
-    return _only(ds, e.delivery_id, lambda d: _add(d, r.at, fact))
+
+    def change(d: Delivery) -> Delivery:
+        kept = tuple(f for f in d.facts if f.fact is not Fact.RECORDED or e.proof.startswith("inferred"))
+        return _add(replace(d, facts=kept), r.at, fact)
+
+    return _only(ds, e.delivery_id, change)
 
 
 def _assignment_id(ds: tuple[Delivery, ...]) -> str:

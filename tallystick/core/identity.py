@@ -38,6 +38,8 @@ class Prefix(StrEnum):
     CHECK = "chk"
     REPOSITORY = "rep"
     INTENT = "int"
+    WAKE = "wak"
+    WATCH = "wch"
 
 
 HOST_ID: Final = "host"

@@ -15,6 +15,7 @@ from tallystick.core.directory import MODES, Agent, Directory, SessionState, Wor
 from tallystick.core.errors import conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, check_alias, short
 from tallystick.core.state import Context, Unchanged
+from tallystick.core.waking import RULES as WAKING_RULES
 
 CONNECTIONS = ("mailbox", "command", "client", "drive", "wake")
 INBOUND = ("accept", "hold", "refuse")
@@ -22,12 +23,12 @@ LONGEST_RUN_SECONDS = 30 * 86400
 """The longest time limit of a command or check; leases are reckoned from it."""
 
 
-def stream_of(command: cmd.PlaceCommands) -> str:
+def stream_of(command: cmd.PlaceCommands | cmd.WakingCommands) -> str:
     """The stream that a command of this kind writes."""
     return _STREAMS[type(command)](command)
 
 
-def decide(command: cmd.PlaceCommands, ctx: Context) -> ev.Happened | Unchanged:
+def decide(command: cmd.PlaceCommands | cmd.WakingCommands, ctx: Context) -> ev.Happened | Unchanged:
     """The event for a command to a party or place, `Unchanged`, or a refusal."""
     decided: ev.Happened | Unchanged = _RULES[type(command)](command, ctx)
     return decided
@@ -293,7 +294,19 @@ def _link(c: cmd.LinkSession, ctx: Context) -> ev.SessionLinked | Unchanged:
     _itself(session.agent, ctx, "say which conversation it is")
     if session.ended or (session.history, session.transcript) == (c.history, c.transcript):
         return Unchanged(c.session_id)
+    _one_process(session, c.history, ctx.directory)
     return ev.SessionLinked(history=c.history, transcript=c.transcript)
+
+
+def _one_process(session: SessionState, history: str, directory: Directory) -> None:
+    """Two processes that go on with one conversation would each undo what the other was told."""
+    for known in directory.open_sessions.get(session.agent, ()):
+        other = directory.sessions[known]
+        if history and other.history == history and other.incarnation != session.incarnation:
+            raise conflict(
+                f"That conversation is open in another process already ({short(known)}).",
+                "Go on there, or close that one first.",
+            )
 
 
 def _note_presence(c: cmd.NotePresence, ctx: Context) -> ev.PresenceChanged | Unchanged:
@@ -334,6 +347,7 @@ _RULES: dict[type, Callable[[Any, Context], Any]] = {
     cmd.NotePresence: _note_presence,
     cmd.MarkSeen: _seen,
     cmd.NoteRefusal: _refusal,
+    **WAKING_RULES,
 }
 
 _STREAMS: dict[type, Callable[[Any], str]] = {
@@ -357,4 +371,5 @@ _STREAMS: dict[type, Callable[[Any], str]] = {
     cmd.NotePresence: lambda c: c.session_id,
     cmd.MarkSeen: lambda c: c.party,
     cmd.NoteRefusal: lambda _: "host",
+    **dict.fromkeys(WAKING_RULES, lambda c: c.agent_id),
 }

@@ -220,6 +220,8 @@ def project_place(before: Directory, recorded: ev.Recorded, after: Directory) ->
     event = recorded.event
     if isinstance(event, ev.InboxSeen):
         return _seen(event)
+    if isinstance(event, ev.WakingEvents):
+        return ()
     rows: list[Row] = []
     session = after.sessions.get(recorded.stream)
     agent = after.agents.get(session.agent if session else recorded.stream)

@@ -33,13 +33,16 @@ def is_stopped(actor_id: str, session: str, workspace: str, directory: Directory
     return agent_mode(agent, directory, workspace) == "stopped" or (state is not None and state.mode == "stopped")
 
 
-def promise_to(agent: Agent, directory: Directory, *, live: bool) -> Promise:
-    """What the sender is told: never more than the connection can keep."""
+def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: bool = False) -> Promise:
+    """What the sender is told: never more than the connection can keep. `live`: it has a session whose hooks or runs
+    are heard of. `reachable`: an entry would wake it at this moment."""
     if agent.deleted or agent_mode(agent, directory) == "stopped":
         return Promise.OFFLINE
     if agent_mode(agent, directory) != "running":
         return Promise.MAILBOX
     if agent.connection == "command":
+        return Promise.LIVE
+    if agent.connection in ("client", "wake") and reachable:
         return Promise.LIVE
     if agent.connection in ("client", "wake") and live:
         return Promise.NEXT_TURN

@@ -228,6 +228,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Deliveries to the recipient that are dispatched and not ended."""
     live: frozenset[str] = frozenset()
     """Of the agents that the command names: those heard from within the presence time."""
+    reachable: frozenset[str] = frozenset()
+    """Of the agents that the command names: those that an entry would wake now."""
     lease_until: float = 0.0
     """Renewed lease kept in memory, if it is later than the recorded one."""
 

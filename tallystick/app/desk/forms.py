@@ -90,6 +90,18 @@ class NewCheck(Form, frozen=True, kw_only=True):
     seconds: int = 0
 
 
+class Watch(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`tally watch add AGENT`: one of `file`, `ref` and `inbox`."""
+
+    agent: str
+    file: str = ""
+    """A path, or a pattern with `*`, `?`, `[…]` or `**`."""
+    ref: str = ""
+    repo: str = ""
+    """The directory whose repository `ref` is in; empty: where the caller is."""
+    inbox: bool = False
+
+
 # --- given ------------------------------------------------------------------------------------------------------
 
 
@@ -422,6 +434,13 @@ class Diagnosis(Form, frozen=True, kw_only=True):
     """`tally doctor`."""
 
     findings: tuple[Finding, ...]
+
+
+class Watched(Form, frozen=True, kw_only=True):
+    """`tally watch list`."""
+
+    watches: tuple[dict[str, Any], ...]
+    """Each: watch_id, agent, kind, what, changed (how often is not kept: whether it ever was since), by."""
 
 
 class Done(Form, frozen=True, kw_only=True):

@@ -21,8 +21,11 @@ from tallystick.app.feed import Feed
 from tallystick.app.heads import Heads
 from tallystick.app.ports import Blobs, Git, Installer, Located, NewId, Runner
 from tallystick.app.presence import Presence
+from tallystick.app.sessions import Sessions
+from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
+from tallystick.app.watches import Watches
 from tallystick.core import commands as cmd
 from tallystick.core.caller import CallerClaim, identify, person_by_name, person_way
 from tallystick.core.clients import client_among, execution_of
@@ -68,6 +71,9 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     blobs: Blobs
     verifier: Verifier
     diagnostics: Diagnostics
+    turns: Turns
+    sessions: Sessions
+    watches: Watches
     engine: str
     """The database and its version, for doctor."""
     examine: tuple[Examine, ...] = ()

@@ -9,10 +9,9 @@ import asyncio
 from pathlib import Path
 
 from tallystick.app.desk import forms
-from tallystick.app.desk.ground import Ground
 from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.pauses import Noticed, Pause
-from tallystick.core import commands as cmd
+from tallystick.app.desk.waking import Waking
 from tallystick.core.errors import Refused
 from tallystick.core.identity import RESERVED_ALIASES, ActorKind, short
 from tallystick.core.mention import Known, Mention, nearest, resolve
@@ -26,29 +25,23 @@ _KEPT = 1000
 """For so many sessions it is remembered what held them."""
 
 
-class Pausing(Ground):
+class Pausing(Waking):
     """pause."""
 
     async def pause(self, guest: Guest, pause: Pause) -> Noticed:
         """Link the conversation, and say what is new and who was named."""
-        await self._link(guest, pause)
+        if pause.history:
+            await self.link_conversation(guest, pause.history[:200], pause.transcript[:4096])
         if pause.event == "wait":
             return Noticed()
+        if pause.event in ("prompt", "tool"):
+            await self.turn_began(guest)
         named = (await self._named(guest, pause.prompt))[:CHARACTERS] if pause.prompt else ""
         items, count = await self._news(guest, pause)
         news = self._notice(guest, items, count, CHARACTERS - len(named) - 1) if items else ""
+        if pause.event == "stop" and not news:
+            await self.turn_ended(guest)
         return Noticed(text="\n".join(filter(None, (named, news))), holds=pause.event == "stop")
-
-    async def _link(self, guest: Guest, pause: Pause) -> None:
-        session = self.directory.sessions.get(guest.actor.session)
-        if session is None or not pause.history or session.ended:
-            return
-        if (session.history, session.transcript) == (pause.history, pause.transcript):
-            return
-        link = cmd.LinkSession(
-            session_id=session.session_id, history=pause.history[:200], transcript=pause.transcript[:4096]
-        )
-        await self.s.executor.execute(link, guest.actor, workspace=session.workspace)
 
     # --- what is new --------------------------------------------------------------------------------------------
 

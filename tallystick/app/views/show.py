@@ -14,6 +14,7 @@ from tallystick.core.directory import Directory
 from tallystick.core.identity import Assertion
 from tallystick.core.model import BlobReference, CheckRun, Fact, GitReference, Reference, place
 from tallystick.core.state import Work
+from tallystick.core.wake import BY_OUTCOME
 
 
 @lru_cache(maxsize=4096)
@@ -76,6 +77,10 @@ def what(recorded: ev.Recorded, directory: Directory) -> str:
         return f"refused {_spaced(event.command)}: {event.code}"
     if isinstance(event, ev.AgentJoined):
         return f"@{event.alias} joined"
+    if isinstance(event, ev.WakeIntended):
+        return f"about to wake {who(recorded.stream, directory)}"
+    if isinstance(event, ev.WakeReported):
+        return f"wake {event.outcome.replace('_', ' ')}"
     if isinstance(event, ev.PresenceChanged):
         return f"presence {event.presence}"
     mode = getattr(event, "mode", "")
@@ -115,6 +120,10 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
     event = recorded.event
     text = event.text.body if event.text and event.text.body else event.text.title if event.text else ""
     error = event.message if isinstance(event, ev.CommandRefused) else ""
+    if isinstance(event, ev.WakeReported) and BY_OUTCOME[event.outcome].then == "attempt":
+        error = event.detail
+    if isinstance(event, ev.LeaseLapsed):
+        text = event.detail
     if isinstance(event, ev.CheckReported) and event.run.outcome.value != "passed":
         error = event.run.detail or f"exit {event.run.exit_code}"
     return forms.Line(

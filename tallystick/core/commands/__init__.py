@@ -70,11 +70,20 @@ from tallystick.core.commands.task import (
     TaskCommands,
     TurnAwayTask,
 )
+from tallystick.core.commands.waking import (
+    AddWatch,
+    IntendWake,
+    NoteWatched,
+    RemoveWatch,
+    ReportWake,
+    WakingCommands,
+)
 
-Command = TaskCommands | PlaceCommands
+Command = TaskCommands | PlaceCommands | WakingCommands
 
 __all__ = [
     "AddCheck",
+    "AddWatch",
     "AdmitTask",
     "AllowProvider",
     "AnswerQuestion",
@@ -100,6 +109,7 @@ __all__ = [
     "FreezeTask",
     "HandInResult",
     "HolderCommand",
+    "IntendWake",
     "JoinAgent",
     "JoinPerson",
     "LapseLease",
@@ -110,6 +120,7 @@ __all__ = [
     "MoveTurn",
     "NotePresence",
     "NoteRefusal",
+    "NoteWatched",
     "OpenSession",
     "PlaceCommands",
     "ReassignTask",
@@ -119,9 +130,11 @@ __all__ = [
     "RegisterWorkspace",
     "ReleaseTask",
     "RemoveCheck",
+    "RemoveWatch",
     "RenameAgent",
     "ReportCheck",
     "ReportProgress",
+    "ReportWake",
     "RequestChanges",
     "RequestPermission",
     "RestartTask",
@@ -138,4 +151,5 @@ __all__ = [
     "TaskCommand",
     "TaskCommands",
     "TurnAwayTask",
+    "WakingCommands",
 ]

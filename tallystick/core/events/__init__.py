@@ -77,11 +77,19 @@ from tallystick.core.events.task import (
     TraceSettled,
     TurnMoved,
 )
+from tallystick.core.events.waking import (
+    WakeIntended,
+    WakeReported,
+    WakingEvents,
+    WatchAdded,
+    WatchNoticed,
+    WatchRemoved,
+)
 from tallystick.core.events.words import ERASED, Happened, Text
 from tallystick.core.identity import Actor
 from tallystick.core.model import Fact
 
-Event = TaskEvents | PlaceEvents
+Event = TaskEvents | PlaceEvents | WakingEvents
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,6 +199,12 @@ __all__ = [
     "TextsErased",
     "TraceSettled",
     "TurnMoved",
+    "WakeIntended",
+    "WakeReported",
+    "WakingEvents",
+    "WatchAdded",
+    "WatchNoticed",
+    "WatchRemoved",
     "WorkspaceModeChanged",
     "WorkspaceRegistered",
     "event_types",

@@ -139,6 +139,23 @@ def permissions(sheet: Sheet, form: forms.Permissions) -> None:
         sheet.command("permission", "deny", short(target))
 
 
+def watches(sheet: Sheet, form: forms.Watched) -> None:
+    """What is watched, and for whom."""
+    if not form.watches:
+        sheet.line("Nothing is watched.")
+        sheet.command("watch", "add", "NAME", "--file", "PATH")
+        return
+    rows = [
+        (short(as_text(w["watch_id"])), *(as_text(w[key]) for key in ("agent", "what")), _since(w), as_text(w["by"]))
+        for w in form.watches
+    ]
+    sheet.table(("ID", "AGENT", "WATCHES", "", "BY"), rows)
+
+
+def _since(watch: dict[str, Any]) -> str:
+    return "changed" if watch["changed"] else ""
+
+
 def done(sheet: Sheet, form: forms.Done) -> None:
     """Something without a task."""
     sheet.line(form.detail, "" if form.changed else " (it was so already)")

@@ -149,6 +149,24 @@ def _decide(decision: str) -> Callable[[Run], Awaitable[int]]:
     return verb
 
 
+async def watch(run: Run) -> int:
+    """`tally watch add`."""
+    p = run.parsed
+    form = forms.Watch(
+        agent=p.text("name"), file=p.text("file"), ref=p.text("ref"), repo=p.text("repo"), inbox=p.has("inbox")
+    )
+    guest = await run.guest()
+    await run.give(await run.desk.watch(guest, form), render_places.done)
+    return 0
+
+
+async def watches(run: Run) -> int:
+    """`tally watch list`."""
+    guest = await run.guest()
+    await run.give(await run.desk.watches(guest), render_places.watches)
+    return 0
+
+
 _NETWORK = Option("network", "It may use the network.")
 _SECONDS = Option("seconds", "Its time limit.", "N", kind="number")
 _PERMISSION = Argument("ID", "A permission, or the task that is held.", completes="permission")
@@ -209,6 +227,37 @@ VERBS: tuple[Verb, ...] = (
         summary="Who the host takes you for, and why.",
         example="tally whoami",
         run=whoami,
+    ),
+    Verb(
+        name="watch list",
+        group=_GROUP,
+        summary="What wakes agents besides work for them: list, add, remove.",
+        example="tally watch list",
+        run=watches,
+        also=("watch",),
+    ),
+    Verb(
+        name="watch add",
+        group=_GROUP,
+        summary="Wake an agent when a file, a git reference or anything in its inbox changes.",
+        example="tally watch add @reviewer --ref main",
+        run=watch,
+        arguments=(_NAME,),
+        options=(
+            Option("file", "A file, or a pattern in quotes.", "PATH"),
+            Option("ref", "A branch or tag.", "NAME"),
+            Option("repo", "The directory whose repository it is in.", "DIR"),
+            Option("inbox", "Also for notices that else wait until it looks."),
+        ),
+        notes="The wake says that it changed, not what is in it. Only who can be woken is: see `tally agents`.",
+    ),
+    Verb(
+        name="watch remove",
+        group=_GROUP,
+        summary="Watch it no longer.",
+        example="tally watch remove wch_7f3a9c",
+        run=_doer(lambda d, g, run: d.unwatch(g, run.parsed.text("id"))),
+        arguments=(Argument("ID", "As `tally watch list` shows it."),),
     ),
     Verb(
         name="workspace list",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 from tallystick.app.ports import Change, Line, Located, Repository, Snapshot, WorkState
-from tallystick.core.errors import not_found, unavailable, unsupported
+from tallystick.core.errors import ErrorCode, Refused, not_found, unavailable, unsupported
 from tallystick.core.model import GitReference
 from tallystick.edge.git import blame, checkout, history, references, snapshot, state
 from tallystick.edge.git.mirror import Mirror
@@ -116,6 +116,19 @@ class GitCommands:
         if place is None:
             return None
         return await state.look(Source(self._spawn, place), await asyncio.to_thread(self._own_ignore_file))
+
+    @_answered
+    async def tip(self, directory: Path, revision: str) -> str:
+        """The commit that a name stands for there; empty where it names none now."""
+        place = await asyncio.to_thread(locate, directory)
+        if place is None:
+            return ""
+        try:
+            return await Source(self._spawn, place).resolve(revision)
+        except Refused as refusal:
+            if refusal.code is ErrorCode.NOT_FOUND:
+                return ""
+            raise
 
     @_answered
     async def has(self, repository: str, commit: str) -> bool:
