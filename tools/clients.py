@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tallystick.app.ports import Surroundings
+from tallystick.app.clients import Surroundings
 from tallystick.core.clients import CLIENTS
 from tallystick.edge.clients import CLIENTS as INSTALLED
 from tallystick.edge.clients import Program
@@ -21,8 +21,8 @@ def page() -> str:
     return "\n".join(
         [
             "# Coding clients\n",
-            "What `tally install` writes, per client. A file that is *ours* holds nothing else; in one of the client's,",
-            "only the named entries are. Each client whose row names pauses or a wake also gets a hook script in",
+            "What `tally install` writes. A file that is *ours* holds nothing else; in one of the client's,",
+            "only the named entries are. Each client that names pauses also gets a hook script in",
             "`TALLY_HOME/hooks`; what was there before is kept in `TALLY_HOME/backups` until it is put back.\n",
             "## Files of the user\n",
             table(("client", "file", "what"), _rows("")),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hosts import RUN_TALLY, Home, eventually
+from tests.support.seats import Desk
 
 UID = 'person_verbs = "uid"\n'
 
@@ -274,3 +275,40 @@ def test_what_a_hook_sends_is_never_a_stack_trace(pen):
             code, out, err = pen.host.run("sh", str(script), event, given=given, cwd=pen.work)
             assert (code, out) == (0, ""), (given[:20], err)
             assert "Traceback" not in err
+
+
+# --- doctor -------------------------------------------------------------------------------------------------------
+
+
+def findings(me, client):
+    code, out, _ = me.tally("doctor", "--json")
+    assert code in (0, 1)
+    return [f for f in json.loads(out)["findings"] if f["check"] == f"client {client}"]
+
+
+def test_doctor_starts_what_is_installed_and_names_the_fix(me):
+    (seen,) = findings(me, "claude")
+    assert (seen["ok"], "not installed" in seen["saw"]) == (True, True)
+    me.says("install", "claude", "codex", "--yes")
+    (seen,) = findings(me, "claude")
+    assert (seen["ok"], seen["saw"]) == (True, "both answered")
+    (seen,) = findings(me, "codex")
+    assert seen["ok"] is False
+    assert "trust" in seen["fix"]
+    hooks = me.home / ".codex" / "hooks.json"
+    with (me.home / ".codex" / "config.toml").open("a") as config:
+        for event in ("session_start", "user_prompt_submit", "stop"):
+            config.write(f'\n[hooks.state."{hooks}:{event}:0:0"]\ntrusted_hash = "sha256:00"\n')
+    assert findings(me, "codex")[0]["ok"] is True
+    (me.home / ".claude" / "settings.json").write_text("{}")
+    (seen,) = findings(me, "claude")
+    assert seen["ok"] is False
+    assert "tally install claude" in seen["fix"]
+    (me.home / ".claude" / "settings.json").write_text("{")
+    assert "line 1" in findings(me, "claude")[0]["saw"]
+
+
+def test_doctor_sees_a_server_that_does_not_answer(tmp_path):
+    desk = Desk(tmp_path)
+    desk.install("claude")
+    assert "server did not answer" in desk.installer.prove(desk.place(), "claude")[0].saw

@@ -3,14 +3,22 @@
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
 from tests.support.clients.pins import CLIENTS
 from tests.support.clients.seat import Seat
 from tests.support.hosts import RUN_TALLY, eventually
-from tests.support.model import Model, script
+from tests.support.model import Model, Rule, script
 
+SETTINGS = """
+person_verbs = "uid"
+[limits]
+wake_batch_seconds = 0.05
+wake_proof_seconds = 20
+sessions_seconds = 0.2
+"""
 DRIVEN = ("claude", "codex", "gemini", "opencode", "pi")
 
 
@@ -21,7 +29,7 @@ class Bench:
         self.seat = seat
         self.home = seat.base / "tally home 家"
         self.home.mkdir()
-        (self.home / "config.toml").write_text('person_verbs = "uid"\n')
+        (self.home / "config.toml").write_text(SETTINGS)
         seat.env["TALLY_HOME"] = str(self.home)
         git = "git init -q . && git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m first"
         subprocess.run(git, shell=True, cwd=seat.cwd, check=True, env=seat.env)
@@ -58,14 +66,20 @@ class Bench:
         return found
 
 
-@pytest.fixture(params=DRIVEN)
-def bench(request):
-    with Model() as model, Seat(request.param, model) as seat:
+@contextmanager
+def benched(name):
+    with Model() as model, Seat(name, model) as seat:
         made = Bench(seat)
         try:
             yield made
         finally:
             made.tally("down")
+
+
+@pytest.fixture(params=DRIVEN)
+def bench(request):
+    with benched(request.param) as made:
+        yield made
 
 
 def test_a_client_sees_takes_and_answers_what_it_was_asked(bench):
@@ -106,3 +120,33 @@ def test_after_removal_no_trace_is_left_and_the_client_works_without_us(bench):
     last = json.dumps(seat.model.turns[-1].body).replace(str(seat.folder), "where the tests keep the client")
     assert "tallystick" not in last
     assert set(DRIVEN) <= set(CLIENTS)
+
+
+@pytest.mark.parametrize("name", ["claude", "pi"])
+def test_an_idle_session_is_woken_by_what_was_installed_and_answers_with_our_tools(name):
+    with benched(name) as bench:
+        bench.tally("install", name, "--yes", "--allow", "--as", "pen")
+        steps = [
+            {"mcp": "tallystick.take", "args": {"task": "{{match.1}}"}},
+            {"mcp": "tallystick.submit", "args": {"task": "{{match.1}}", "text": "Counted: 42"}},
+            {"text": "I looked."},
+        ]
+        bench.seat.model.rules.append(Rule(r"It is about: (tsk_\w+)", steps))
+        with bench.seat.terminal():
+            eventually(lambda: bench.says("agents")["agents"][0]["promise"] == "live", "a hook that waits", 60)
+            task = bench.says("ask", "@pen", "Count", "--expect", "answer")["task_id"]
+            done = eventually(lambda: (s := bench.says("show", task))["state"] == "completed" and s, "an answer", 60)
+            assert done["result"] == "Counted: 42", bench.seat.model.told()
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_a_hook_that_reads_nothing_does_no_harm_to_a_client_that_says_a_lot(name):
+    """Ours ends before it has read what the client writes, more than a pipe holds."""
+    with benched(name) as bench:
+        bench.tally("install", name, "--yes", "--allow", "--as", "pen")
+        bench.seat.model.rules.append(Rule("say a lot", [{"text": "long " * 60_000}]))
+        done = bench.seat.headless("say a lot")
+        assert "long long" in done.out
+        assert done.code == 0, done.err
+        assert "hook" not in done.err.lower()
+        assert "pipe" not in (done.out + done.err).lower()

@@ -5,7 +5,7 @@ import os
 import stat
 from pathlib import Path
 
-from tallystick.app.ports import Surroundings
+from tallystick.app.clients import Surroundings
 from tallystick.edge.clients import CLIENTS, ClientInstaller, Program
 
 

@@ -7,11 +7,11 @@ import difflib
 
 import msgspec
 
+from tallystick.app.clients import FileChange, InstallPlan, Surroundings
 from tallystick.app.desk import forms, installed
 from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.placing import Placing
-from tallystick.app.ports import FileChange, InstallPlan, Surroundings
 from tallystick.core.clients import CLIENTS
 from tallystick.core.errors import Refused, conflict, invalid, not_found
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tallystick.app.ports import FileChange
+from tallystick.app.clients import FileChange
 from tallystick.core.errors import Refused, conflict, denied, invalid, unavailable
 
 BYTES = 16 * 1024 * 1024

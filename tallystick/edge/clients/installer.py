@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tallystick.app.ports import FileChange, Found, InstallPlan, Surroundings
+from tallystick.app.clients import Doubt, FileChange, Found, InstallPlan, Surroundings
 from tallystick.core.errors import Refused, denied, invalid, not_found, unavailable
-from tallystick.edge.clients import files, jsontext, tomltext
+from tallystick.edge.clients import canary, files, jsontext, tomltext
 from tallystick.edge.clients.kept import Kept, Record, digest
 from tallystick.edge.clients.shape import KEY, Client, Entries, Part, Program, Whole
 
@@ -62,6 +62,12 @@ class ClientInstaller:
             for change in plan.changes:
                 self._kept.forget(change.path)
                 _clear(Path(change.path))
+
+    def prove(self, place: Surroundings, client: str) -> list[Doubt]:
+        """Start its server and its hook; ask the client's own folder what it knows besides."""
+        program = self._program
+        started = [*canary.server(place, program, client), *canary.hook(place, program, client)]
+        return [*started, *self._clients[client].doubts(place)]
 
     def snippet(self, client: str) -> str:
         """The MCP entry as most clients take it."""

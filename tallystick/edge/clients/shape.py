@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tallystick.app.ports import Found, Surroundings
+from tallystick.app.clients import Doubt, Found, Surroundings
 
 KEY = "tallystick"
 """What our entries are called in files that are the client's."""
@@ -101,6 +101,10 @@ class Client(Protocol):
 
     def parts(self, place: Surroundings, program: Program, project: str) -> tuple[Part, ...]:
         """What is ours in which file: of the user, or of the workspace at `project`."""
+        ...
+
+    def doubts(self, place: Surroundings) -> list[Doubt]:
+        """What the client's own files say against it, though all of ours is there."""
         ...
 
     def notes(self, project: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tallystick.app.ports import Found, Surroundings
+from tallystick.app.clients import Doubt, Found, Surroundings
 from tallystick.edge.clients import shape, texts
 from tallystick.edge.clients.shape import KEY, Entries, Part, Program, Table, Whole
 
@@ -27,6 +27,10 @@ class Qwen:
             Entries(folder / "settings.json", (Table(("mcpServers", KEY), _server(place, program)),)),
             Whole(folder / "commands" / "tally.toml", texts.toml_command("{{args}}")),
         )
+
+    def doubts(self, place: Surroundings) -> list[Doubt]:  # noqa: ARG002 - it keeps nothing that tells
+        """None."""
+        return []
 
     def notes(self, project: str) -> tuple[str, ...]:
         """What a person has to do besides."""
