@@ -179,6 +179,7 @@ def test_a_name_in_a_prompt_becomes_one_line_for_the_model(pen):
         "\\@reviewer",
         "@dataclass and @pytest.fixture and @src/reviewer/a.py",
         "<task-notification>\n@reviewer said",
+        "Tallystick: something new waits for @pen. It is about: \"@reviewer\"",
         "nobody",
     ],
 )

@@ -55,6 +55,19 @@ def test_a_linked_folder_is_followed_and_kept(desk):
     assert desk.tree() == before
 
 
+@pytest.mark.parametrize("link", [".mcp.json", ".claude", ".claude/skills/tallystick/SKILL.md"])
+def test_a_link_out_of_a_workspace_is_not_followed(desk, link):
+    """A repository may come from strangers."""
+    outside = desk.write(desk.home / "mine", "precious\n") if link.endswith((".json", ".md")) else desk.home
+    (desk.work / link).parent.mkdir(parents=True, exist_ok=True)
+    (desk.work / link).symlink_to(outside)
+    before = desk.tree()
+    error = refused(lambda: desk.install("claude", project=True))
+    assert error.code is ErrorCode.DENIED
+    assert "leads out of the workspace" in error.message
+    assert desk.tree() == before
+
+
 def test_the_mode_is_kept_and_a_new_file_is_for_its_owner_alone(desk):
     mine = desk.write(desk.home / ".claude.json", SETTINGS)
     mine.chmod(0o644)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ class ClientInstaller:
         known = {str(part.file) for part in parts}
         if remove and self._is_elsewhere(client, place.project):
             parts = tuple(part for part in parts if str(part.file) != self._program.hook_file(client))
+        for part in parts if place.project else ():
+            _check_inside(part.file, place.project)
         plan = [self._change(part, remove=remove) for part in parts]
         if remove:
             plan += self._left_behind(client, place.project, known)
@@ -172,6 +175,16 @@ def _clear(path: Path) -> None:
             folder.rmdir()
         except OSError:
             return
+
+
+def _check_inside(file: Path, project: str) -> None:
+    """A workspace may come from strangers: a link in it must not lead our words out of it."""
+    real, root = os.path.realpath(file), os.path.realpath(project)
+    if file.is_relative_to(project) and not Path(real).is_relative_to(root):
+        raise denied(
+            f"{file} is a link that leads out of the workspace, to {real}. Nothing was changed.",
+            "Remove the link, or install for yourself, without --project.",
+        )
 
 
 def _check_place(place: Surroundings) -> None:
