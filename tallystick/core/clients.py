@@ -74,6 +74,7 @@ CLIENTS: Final[dict[str, Client]] = {
             title="OpenCode",
             processes=("opencode",),
             provider="unknown",
+            pauses=("prompt", "stop"),
             wake="its HTTP API",
             history="messages of the session",
             recorded="the text among its messages; else inferred",

@@ -190,6 +190,15 @@ child.wait()
 """
 
 
+def test_none_waits_where_claude_has_no_terminal(home):
+    probe(home)
+    script = install_hook(home)
+    assert fire(home, script, "wait", "{}", env={"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}) == (0, "", "")
+    assert fire(home, script, "wait", "{}", env={"CLAUDE_CODE_ENTRYPOINT": "cli"})[0] == 2
+    pi = install_hook(home, client="pi")
+    assert fire(home, pi, "wait", "{}", env={"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"})[0] == 2
+
+
 def test_one_that_waits_ends_with_its_client(home):
     host = probe(home)
     write_hint(home, "1\n")

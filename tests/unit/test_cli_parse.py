@@ -51,6 +51,14 @@ FORMS = {
         "wake": True,
         "wait": "90s",
     },
+    "install claude codex --project --allow --yes": {
+        "client": ("claude", "codex"),
+        "project": True,
+        "allow": True,
+        "yes": True,
+    },
+    "install --remove --dry-run": {"remove": True, "dry-run": True},
+    "install --print zed": {"client": ("zed",), "print": True},
     "ask @r T --wait": {"address": "@r", "title": "T", "wait": ""},
     "ask --wait @r T": {"address": "@r", "title": "T", "wait": ""},
     "ask @r T --done-when -- pytest -q --json": {

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tallystick.app.calls import CallerFacts
+from tallystick.app.clients import Installer
 from tallystick.app.clock import HighWater
 from tallystick.app.desk import forms
 from tallystick.app.desk.interface import Guest
@@ -19,7 +20,7 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor, Outcome
 from tallystick.app.feed import Feed
 from tallystick.app.heads import Heads
-from tallystick.app.ports import Blobs, Git, Installer, Located, NewId, Runner
+from tallystick.app.ports import Blobs, Git, Located, NewId, Runner
 from tallystick.app.presence import Presence
 from tallystick.app.sessions import Sessions
 from tallystick.app.turns import Turns

@@ -12,6 +12,8 @@ class Install(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Empty: all that are found."""
     project: bool = False
     remove: bool = False
+    allow: bool = False
+    """Let the client's model use our tools without asking each time."""
 
 
 class FileShown(Form, frozen=True, kw_only=True):

@@ -7,11 +7,11 @@ import difflib
 
 import msgspec
 
+from tallystick.app.clients import FileChange, InstallPlan, Surroundings
 from tallystick.app.desk import forms, installed
 from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.placing import Placing
-from tallystick.app.ports import FileChange, InstallPlan, Surroundings
 from tallystick.core.clients import CLIENTS
 from tallystick.core.errors import Refused, conflict, invalid, not_found
 
@@ -52,7 +52,7 @@ class Installing(Placing):
         return installed.Snippet(client=client, text=self.s.installer.snippet(client))
 
     async def _planned(self, guest: Guest, form: installed.Install) -> _Planned:
-        place = self._surroundings(guest, project=form.project)
+        place = self._surroundings(guest, form)
         shown: list[installed.ClientShown] = []
         plans: list[InstallPlan] = []
         for client in self._wanted(form):
@@ -83,12 +83,14 @@ class Installing(Placing):
             )
         return tuple(dict.fromkeys(form.clients)) or known
 
-    def _surroundings(self, guest: Guest, *, project: bool) -> Surroundings:
+    def _surroundings(self, guest: Guest, form: installed.Install) -> Surroundings:
         environment = guest.facts.environment
-        root = self.directory.workspaces[guest.workspace].root if project else ""
-        if project and not root:
+        root = self.directory.workspaces[guest.workspace].root if form.project else ""
+        if form.project and not root:
             raise invalid("There is no workspace here to write files into.", "Go to a repository, or give --workspace.")
-        return Surroundings(home=environment.get("HOME", ""), environment=environment, project=root)
+        return Surroundings(
+            home=environment.get("HOME", ""), environment=environment, project=root, allow=form.allow
+        )
 
     def _one(
         self, place: Surroundings, client: str, form: installed.Install

@@ -14,8 +14,8 @@ from tallystick.edge.cli.spec import Argument, Option, Verb
 async def install(run: Run) -> int:
     """`tally install`: show the change, then do it where that was said."""
     p = run.parsed
-    form = Install(clients=p.many("client"), project=p.has("project"), remove=p.has("remove"))
-    guest = await run.desk.guest(run.call.facts, workspace=p.workspace, register=form.project)
+    form = Install(clients=p.many("client"), project=p.has("project"), remove=p.has("remove"), allow=p.has("allow"))
+    guest = await run.desk.guest(run.call.facts, workspace=p.workspace, register=form.project or bool(p.as_name))
     if p.has("print"):
         return await _print(run, guest, form)
     if p.as_name and (form.remove or len(form.clients) != 1):
@@ -48,8 +48,8 @@ async def _is_wanted(run: Run, planned: Installation) -> bool:
 
 def _again(run: Run) -> tuple[str, ...]:
     p = run.parsed
-    words = ["install", *p.many("client"), *(f"--{name}" for name in ("project", "remove") if p.has(name)), "--yes"]
-    return tuple(words)
+    said = [f"--{name}" for name in ("project", "remove", "allow") if p.has(name)]
+    return ("install", *p.many("client"), *said, "--yes")
 
 
 async def _print(run: Run, guest: Guest, form: Install) -> int:
@@ -76,6 +76,7 @@ VERBS: tuple[Verb, ...] = (
         options=(
             Option("project", "Into the files of this workspace instead of yours."),
             Option("remove", "Take it out: files that nobody else changed become what they were, byte for byte."),
+            Option("allow", "Also let its model use our tools without asking you each time, where that can be set."),
             Option("dry-run", "Only show what would change."),
             Option("print", "Print what to paste into any other client, desktop programs included."),
             Option("yes", "Do not ask."),

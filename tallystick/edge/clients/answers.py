@@ -58,7 +58,8 @@ def _line(value: dict[str, Any]) -> str:
     return json.dumps(value) + "\n"
 
 
-_NOT_TYPED = ("<task-notification>", "<system-reminder>")
+_NOT_TYPED = ("<task-notification>", "<system-reminder>", "Tallystick: ")
+"""How prompts begin that wake a session: with words of its client, or with ours."""
 
 _FIRST = {"session": "SessionStart", "prompt": "UserPromptSubmit", "tool": "PostToolUse", "stop": "Stop"}
 _GEMINI = {"session": "SessionStart", "prompt": "BeforeAgent", "tool": "AfterTool", "stop": "AfterAgent"}

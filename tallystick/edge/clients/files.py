@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tallystick.app.ports import FileChange
+from tallystick.app.clients import FileChange
 from tallystick.core.errors import Refused, conflict, denied, invalid, unavailable
 
 BYTES = 16 * 1024 * 1024
@@ -43,13 +43,16 @@ def look(path: Path) -> Seen:
         return Seen(real, None, 0o600)
     except OSError as error:
         raise _unusable(path, error.strerror or "it cannot be read") from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise _unusable(path, "it is no regular file")
         if status.st_size > BYTES:
             raise _unusable(path, f"it is larger than {BYTES // 1024 // 1024} MiB")
-        return Seen(real, file.read(BYTES + 1), stat.S_IMODE(status.st_mode))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return Seen(real, file.read(BYTES + 1), stat.S_IMODE(status.st_mode))
+    finally:
+        os.close(descriptor)
 
 
 def text_of(seen: Seen, name: str) -> str:

@@ -4,6 +4,8 @@
 # A prompt that holds an @ is looked at all the same, it may name somebody. Whatever goes wrong, the client goes on.
 LC_ALL=C
 event=$1 count='' seen='' line='' found=''
+# Without a terminal Claude Code stays until every hook has ended: one that waits would hold it for ever.
+case $event.'@CLIENT@'.${CLAUDE_CODE_ENTRYPOINT:-cli} in wait.claude.cli) ;; wait.claude.*) exit 0 ;; esac
 { read -r count <'@HINT@'; } 2>/dev/null
 if [ "$count" = 0 ]; then
   case $event in

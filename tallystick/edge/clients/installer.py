@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tallystick.app.ports import FileChange, Found, InstallPlan, Surroundings
+from tallystick.app.clients import Doubt, FileChange, Found, InstallPlan, Surroundings
 from tallystick.core.errors import Refused, denied, invalid, not_found, unavailable
-from tallystick.edge.clients import files, jsontext, tomltext
+from tallystick.edge.clients import canary, files, jsontext, tomltext
 from tallystick.edge.clients.kept import Kept, Record, digest
 from tallystick.edge.clients.shape import KEY, Client, Entries, Part, Program, Whole
 
@@ -37,11 +38,14 @@ class ClientInstaller:
         if place.project and not found.has_project and not remove:
             raise invalid(f"{client} reads no files of a workspace.", f"Install it for you: tally install {client}")
         parts = found.parts(place, self._program, place.project)
+        known = {str(part.file) for part in parts}
         if remove and self._is_elsewhere(client, place.project):
             parts = tuple(part for part in parts if str(part.file) != self._program.hook_file(client))
+        for part in parts if place.project else ():
+            _check_inside(part.file, place.project)
         plan = [self._change(part, remove=remove) for part in parts]
         if remove:
-            plan += self._left_behind(client, place.project, {str(part.file) for part in parts})
+            plan += self._left_behind(client, place.project, known)
         changes = tuple(change for change in plan if change is not None)
         notes = () if remove else found.notes(place.project)
         return InstallPlan(client=client, changes=changes, is_removal=remove, project=place.project, notes=notes)
@@ -60,6 +64,13 @@ class ClientInstaller:
         if plan.is_removal:
             for change in plan.changes:
                 self._kept.forget(change.path)
+                _clear(Path(change.path))
+
+    def prove(self, place: Surroundings, client: str) -> list[Doubt]:
+        """Start its server and its hook; ask the client's own folder what it knows besides."""
+        program = self._program
+        started = [*canary.server(place, program, client), *canary.hook(place, program, client)]
+        return [*started, *self._clients[client].doubts(place)]
 
     def snippet(self, client: str) -> str:
         """The MCP entry as most clients take it."""
@@ -78,7 +89,9 @@ class ClientInstaller:
 
     def _is_elsewhere(self, client: str, project: str) -> bool:
         """Whether a client is also installed into in another place, which needs the same hook script."""
-        return any(record.client == client and record.project != project for record in self._kept.all())
+        shared = self._program.hook_file(client)
+        records = (record for record in self._kept.all() if record.path != shared)
+        return any(record.client == client and record.project != project for record in records)
 
     # --- one file -------------------------------------------------------------------------------------------------
 
@@ -153,6 +166,27 @@ class ClientInstaller:
             self._kept.keep(plan.client, plan.project, change)
 
 
+def _clear(path: Path) -> None:
+    """Remove the folders that bear our name above a file that went, if nothing is left in them."""
+    for folder in path.parents:
+        if KEY not in folder.parts:
+            return
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+
+def _check_inside(file: Path, project: str) -> None:
+    """A workspace may come from strangers: a link in it must not lead our words out of it."""
+    real, root = os.path.realpath(file), os.path.realpath(project)
+    if file.is_relative_to(project) and not Path(real).is_relative_to(root):
+        raise denied(
+            f"{file} is a link that leads out of the workspace, to {real}. Nothing was changed.",
+            "Remove the link, or install for yourself, without --project.",
+        )
+
+
 def _check_place(place: Surroundings) -> None:
     if not place.home.startswith("/"):
         raise denied("Where your own files are is not known: HOME is not set.", "Set HOME, then repeat the command.")
@@ -189,7 +223,7 @@ def _json_with(part: Entries, text: str, name: str) -> str:
         known = found.value if found else None
         wanted = {**known, **table.value} if isinstance(known, dict) else table.value
         text = jsontext.put(text, table.path, wanted, name)
-    for path in part.lists:
+    for path in (*part.lists, *part.granted):
         text = _json_list(part, path, text, name)
     return text
 
@@ -197,13 +231,35 @@ def _json_with(part: Entries, text: str, name: str) -> str:
 def _json_list(part: Entries, path: tuple[str, ...], text: str, name: str) -> str:
     """A list with exactly our items of this version among the others."""
     wanted = [item.value for item in part.items if item.path == path]
-    found = jsontext.find(jsontext.read(text, name), path)
-    there = [value for value in (found.value if found and isinstance(found.value, list) else []) if part.is_ours(value)]
-    if there == wanted:
+    groups = _groups(text, path, name)
+    there = [group for group in groups if any(map(part.is_ours, _hooks(group)))]
+    if there == wanted or (not wanted and path in part.granted):
         return text
-    text = jsontext.drop_items(text, path, part.is_ours, name)
+    text = _without_items(part, path, text, name)
     for value in wanted:
         text = jsontext.add(text, path, value, name)
+    return text
+
+
+def _groups(text: str, path: tuple[str, ...], name: str) -> list[Any]:
+    found = jsontext.find(jsontext.read(text, name), path)
+    return found.value if found is not None and isinstance(found.value, list) else []
+
+
+def _hooks(group: Any) -> list[Any]:
+    hooks = group.get("hooks") if isinstance(group, dict) else [group] if isinstance(group, str) else None
+    return hooks if isinstance(hooks, list) else []
+
+
+def _without_items(part: Entries, path: tuple[str, ...], text: str, name: str) -> str:
+    """A list without the groups that are ours, and without our hooks in groups that others keep theirs in."""
+
+    def is_whole(group: Any) -> bool:
+        return bool(_hooks(group)) and all(map(part.is_ours, _hooks(group)))
+
+    text = jsontext.drop_items(text, path, is_whole, name)
+    for at in range(len(_groups(text, path, name))):
+        text = jsontext.drop_items(text, (*path, at, "hooks"), part.is_ours, name)
     return text
 
 
@@ -218,11 +274,11 @@ def _without_ours(part: Entries, seen: files.Seen, before: bytes | None) -> byte
         return (mark + text).encode()
     old = _meaning(before, name)
     for table in part.tables:
-        text = jsontext.drop(text, table.path, name)
-        text = _pruned(text, table.path[:-1], old, name)
-    for path in part.lists:
-        text = jsontext.drop_items(text, path, part.is_ours, name)
-        text = _pruned(text, path, old, name)
+        left = jsontext.drop(text, table.path, name)
+        text = _pruned(left, table.path[:-1], old, name) if left != text else text
+    for path in (*part.lists, *part.granted):
+        left = _without_items(part, path, text, name)
+        text = _pruned(left, path, old, name) if left != text else text
     return (mark + text).encode()
 
 

@@ -16,7 +16,8 @@ from tallystick.core.errors import Refused, invalid
 DEPTH = 200
 """Deeper nesting is refused: no client has it."""
 
-Path = tuple[str, ...]
+Path = tuple[str | int, ...]
+"""Keys of objects and places in arrays."""
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
@@ -149,9 +150,11 @@ def _next(text: str, at: int, closing: str) -> int:
 
 
 def find(node: Node, path: Path) -> Node | None:
-    """The value at a path of keys."""
+    """The value at a path."""
     for key in path:
-        part = next((p for p in node.parts if isinstance(node.value, dict) and p.key == key), None)
+        kind = list if isinstance(key, int) else dict
+        parts = enumerate(node.parts) if isinstance(node.value, kind) else ()
+        part = next((p for at, p in parts if key == (at if kind is list else p.key)), None)
         if part is None:
             return None
         node = part.node
@@ -176,7 +179,7 @@ def put(text: str, path: Path, value: Any, name: str) -> str:
         return _proved(changed, wanted, name)
     for key in reversed(rest[1:]):
         value = {key: value}
-    return _proved(_insert(text, known, value, rest[0]), wanted, name)
+    return _proved(_insert(text, known, value, str(rest[0])), wanted, name)
 
 
 def add(text: str, path: Path, value: Any, name: str) -> str:
@@ -228,14 +231,17 @@ def _with(value: Any, path: Path, new: Any, name: str) -> Any:
     """The meaning that a change must lead to."""
     if not path:
         return new
-    if not isinstance(value, dict):
+    key, *rest = path
+    if isinstance(key, int) and isinstance(value, list) and key < len(value):
+        return [*value[:key], _with(value[key], tuple(rest), new, name), *value[key + 1 :]]
+    if isinstance(key, int) or not isinstance(value, dict):
         raise _other_shape(name, path)
-    return {**value, path[0]: _with(value.get(path[0], {}), path[1:], new, name)}
+    return {**value, key: _with(value.get(key, {}), tuple(rest), new, name)}
 
 
 def _other_shape(name: str, path: Path) -> Refused:
     return invalid(
-        f"{name} has another shape than its client reads, at {'.'.join(path)}. Nothing was changed.",
+        f"{name} has another shape than its client reads, at {'.'.join(map(str, path))}. Nothing was changed.",
         "Mend it, or add by hand what `tally install --print` shows.",
     )
 

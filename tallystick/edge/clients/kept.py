@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from tallystick.app.ports import FileChange
+from tallystick.app.clients import FileChange
 from tallystick.edge.clients import files
 
 

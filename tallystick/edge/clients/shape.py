@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tallystick.app.ports import Found, Surroundings
+from tallystick.app.clients import Doubt, Found, Surroundings
 
 KEY = "tallystick"
 """What our entries are called in files that are the client's."""
@@ -34,7 +34,7 @@ class Program(NamedTuple):
 
     def server(self, client: str) -> list[str]:
         """The MCP server as words."""
-        return [self.python, "-I", "-S", f"{self.package}/_mcp.py", "--client", client]
+        return [self.python, "-I", "-S", f"{self.package}/_mcp/__main__.py", "--client", client]
 
     def environment(self) -> dict[str, str]:
         """What the MCP server has to be told."""
@@ -69,8 +69,10 @@ class Entries(NamedTuple):
     items: tuple[Item, ...] = ()
     lists: tuple[tuple[str, ...], ...] = ()
     """The lists in which items can be ours, of earlier versions too."""
+    granted: tuple[tuple[str, ...], ...] = ()
+    """Lists in which an item of ours stays, once a person granted it, until we are removed."""
     is_ours: Callable[[Any], bool] = lambda _: False
-    """Whether an item is."""
+    """Whether a hook, or an item that is a text, is ours; a group of hooks is, when all in it are."""
     first: tuple[Table, ...] = ()
     """What a file of this kind must begin with when it is made."""
 
@@ -99,6 +101,10 @@ class Client(Protocol):
 
     def parts(self, place: Surroundings, program: Program, project: str) -> tuple[Part, ...]:
         """What is ours in which file: of the user, or of the workspace at `project`."""
+        ...
+
+    def doubts(self, place: Surroundings) -> list[Doubt]:
+        """What the client's own files say against it, though all of ours is there."""
         ...
 
     def notes(self, project: str) -> tuple[str, ...]:
@@ -157,15 +163,8 @@ def _version(program: str) -> str:
 
 
 def command_hooks(client: str) -> Callable[[Any], bool]:
-    """Whether a group of hooks is ours: all commands in it are our script's."""
-
-    def ours(group: Any) -> bool:
-        hooks = group.get("hooks") if isinstance(group, dict) else None
-        if not isinstance(hooks, list) or not hooks:
-            return False
-        return all(isinstance(h, dict) and mark(client) in str(h.get("command", "")) for h in hooks)
-
-    return ours
+    """Whether a hook is ours: its command runs our script."""
+    return lambda hook: isinstance(hook, dict) and mark(client) in str(hook.get("command", ""))
 
 
 def group(*hooks: dict[str, Any]) -> dict[str, Any]:

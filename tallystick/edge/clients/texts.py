@@ -22,7 +22,7 @@ DESCRIPTION = (
 
 _COMMAND = "Ask another agent, or look at what waits for this one"
 _LOOP = """\
-1. `@name` in what the user writes means: call `ask` with `to: "@name"`, a title that stands for itself, and `inputs`
+1. `@name` in what the user writes means: call `ask` with `to: "@name"`, a `subject` that says it alone, and `inputs`
    that name what is meant: files as PATH or PATH:10-20, commits as HEAD or an id. Do not do the work yourself.
 2. Tell the user what the receipt promises (`live`, `next_turn`, `mailbox`), and go on; `wait` follows the task.
 3. When something is new: `inbox`, then `read`. To work on it `take` it; `question` if something is unclear; `submit` a

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tallystick.app.ports import Found, Surroundings
+from tallystick.app.clients import Doubt, Found, Surroundings
 from tallystick.edge.clients import shape, texts
 from tallystick.edge.clients.shape import KEY, Entries, Item, Part, Program, Table, Whole
 
@@ -19,6 +19,8 @@ WAIT_SECONDS = 86_400
 
 _EVENTS = (("SessionStart", "session"), ("UserPromptSubmit", "prompt"), ("Stop", "stop"))
 _WAITS = ("SessionStart", "Stop")
+_ALLOWED = ("permissions", "allow")
+_TOOLS = f"mcp__{KEY}"
 _LISTS = tuple(("hooks", event) for event, _ in _EVENTS)
 
 
@@ -40,17 +42,29 @@ class Claude:
             Entries(_servers(place, project), (Table(("mcpServers", KEY), _server(program)),)),
             Entries(
                 folder / ("settings.local.json" if project else "settings.json"),
-                items=tuple(Item(("hooks", event), group) for event, group in _hooks(program)),
+                items=(
+                    *(Item(("hooks", event), group) for event, group in _hooks(program)),
+                    *((Item(_ALLOWED, _TOOLS),) if place.allow else ()),
+                ),
                 lists=_LISTS,
-                is_ours=shape.command_hooks(self.name),
+                granted=(_ALLOWED,),
+                is_ours=_is_ours,
             ),
             Whole(folder / "skills" / KEY / "SKILL.md", texts.skill()),
         )
+
+    def doubts(self, place: Surroundings) -> list[Doubt]:  # noqa: ARG002 - it keeps nothing that tells
+        """None."""
+        return []
 
     def notes(self, project: str) -> tuple[str, ...]:
         """What a person has to do besides."""
         asks = ("Claude Code asks once whether it may use the server of .mcp.json.", texts.NOT_TO_COMMIT)
         return ("Sessions that are open now get it when they are started again.", *(asks if project else ()))
+
+
+def _is_ours(item: Any) -> bool:
+    return item == _TOOLS or shape.command_hooks("claude")(item)
 
 
 def _folder(place: Surroundings) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tallystick.app.ports import Found, Surroundings
+from tallystick.app.clients import Doubt, Found, Surroundings
 from tallystick.edge.clients import shape, texts
 from tallystick.edge.clients.shape import KEY, Entries, Part, Program, Table, Whole
 
@@ -28,6 +28,10 @@ class Cursor:
         folder = Path(project, ".cursor") if project else shape.under_home(place, ".cursor")
         servers = Entries(folder / "mcp.json", (Table(("mcpServers", KEY), _server(program)),))
         return (servers, Whole(folder / "rules" / f"{KEY}.mdc", texts.rule())) if project else (servers,)
+
+    def doubts(self, place: Surroundings) -> list[Doubt]:  # noqa: ARG002 - it keeps nothing that tells
+        """None."""
+        return []
 
     def notes(self, project: str) -> tuple[str, ...]:
         """What a person has to do besides."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tallystick import __version__
-from tallystick.app.ports import Found, Surroundings
+from tallystick.app.clients import Doubt, Found, Surroundings
 from tallystick.edge.clients import shape, texts
 from tallystick.edge.clients.shape import KEY, Entries, Item, Part, Program, Table, Whole
 
@@ -32,6 +32,10 @@ class Gemini:
         """What is ours in which file."""
         parts = _project(program, project) if project else _own(place, program)
         return (texts.hook_script(self.name, program), *parts)
+
+    def doubts(self, place: Surroundings) -> list[Doubt]:  # noqa: ARG002 - it keeps nothing that tells
+        """None."""
+        return []
 
     def notes(self, project: str) -> tuple[str, ...]:
         """What a person has to do besides."""

@@ -31,6 +31,7 @@ export const Tallystick = async ({ directory, client }) => {
   return {
     "chat.message": async (input, output) => {
       const texts = output.parts.filter((part) => part.type === "text" && !part.synthetic)
+      if (!texts.length) return // our own words
       const prompt = texts.map((part) => part.text).join("\n")
       const told = await ask("prompt", { session_id: input.sessionID, cwd: directory, prompt })
       const last = output.parts.at(-1)

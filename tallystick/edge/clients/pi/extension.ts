@@ -81,6 +81,6 @@ export default function (pi: ExtensionAPI) {
   })
   pi.on("agent_settled", async (_event, ctx) => {
     isHeld = false
-    if (!waiting) void wait(ctx)
+    void wait(ctx) // anew: that it waits again says that the turn is over
   })
 }

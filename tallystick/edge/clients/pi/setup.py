@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tallystick.app.ports import Found, Surroundings
+from tallystick.app.clients import Doubt, Found, Surroundings
 from tallystick.edge.clients import shape, texts
 from tallystick.edge.clients.shape import KEY, Entries, Part, Program, Table, Whole
 
@@ -33,6 +33,10 @@ class Pi:
             Whole(folder / "extensions" / f"{KEY}.ts", texts.script("pi/extension.ts", self.name, program)),
             Whole(folder / "skills" / KEY / "SKILL.md", texts.skill()),
         )
+
+    def doubts(self, place: Surroundings) -> list[Doubt]:  # noqa: ARG002 - it keeps nothing that tells
+        """None."""
+        return []
 
     def notes(self, project: str) -> tuple[str, ...]:
         """What a person has to do besides."""

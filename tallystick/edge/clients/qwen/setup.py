@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tallystick.app.ports import Found, Surroundings
+from tallystick.app.clients import Doubt, Found, Surroundings
 from tallystick.edge.clients import shape, texts
 from tallystick.edge.clients.shape import KEY, Entries, Part, Program, Table, Whole
 
@@ -24,9 +24,13 @@ class Qwen:
         """What is ours in which file."""
         folder = Path(project, ".qwen") if project else shape.under_home(place, ".qwen")
         return (
-            Entries(folder / "settings.json", (Table(("mcpServers", KEY), _server(program)),)),
+            Entries(folder / "settings.json", (Table(("mcpServers", KEY), _server(place, program)),)),
             Whole(folder / "commands" / "tally.toml", texts.toml_command("{{args}}")),
         )
+
+    def doubts(self, place: Surroundings) -> list[Doubt]:  # noqa: ARG002 - it keeps nothing that tells
+        """None."""
+        return []
 
     def notes(self, project: str) -> tuple[str, ...]:
         """What a person has to do besides."""
@@ -34,9 +38,10 @@ class Qwen:
         return (look, *((texts.NOT_TO_COMMIT,) if project else ()))
 
 
-def _server(program: Program) -> dict[str, Any]:
+def _server(place: Surroundings, program: Program) -> dict[str, Any]:
     words = program.server("qwen")
-    return {"command": words[0], "args": words[1:], "env": program.environment()}
+    trusted = {"trust": True} if place.allow else {}
+    return {"command": words[0], "args": words[1:], "env": program.environment(), **trusted}
 
 
 CLIENT = Qwen()
