@@ -18,8 +18,8 @@ def page() -> str:
     parts += ["## Resources\n", _RESOURCES]
     rows = [(code(row["uriTemplate"]), row["description"]) for row in TEMPLATES]
     parts += [table(("address", "what is there"), rows), "## Prompts\n"]
-    rows = [(code(p.name), codes(n for n, _, _ in p.arguments) or "–", p.help) for p in texts.PROMPTS.values()]
-    parts += [table(("prompt", "arguments", "for"), rows), "## Instructions\n", _INSTRUCTIONS]
+    named = [(code(p.name), codes(n for n, _, _ in p.arguments) or "–", p.help) for p in texts.PROMPTS.values()]
+    parts += [table(("prompt", "arguments", "for"), named), "## Instructions\n", _INSTRUCTIONS]
     quoted = "\n".join(f"> {line}".rstrip() for line in texts.INSTRUCTIONS.splitlines())
     return "\n".join([*parts, quoted])
 

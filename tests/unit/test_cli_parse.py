@@ -152,6 +152,7 @@ FORMS = {
     "down": {},
     "status": {},
     "try": {},
+    "mcp --client claude": {"client": "claude"},
     "doctor": {},
     "log": {},
     "log head": {},
