@@ -29,9 +29,13 @@ ROOM = 64 * 1024
 class Server:
     """The server of one client."""
 
-    def __init__(self, around: dict[str, Any], input_fd: int = 0, output_fd: int = 1) -> None:
+    def __init__(
+        self, around: dict[str, Any], input_fd: int = 0, output_fd: int = 1, *, channel: bool = False
+    ) -> None:
         self.around = wire.encode({"op": "mcp", **around})[1:-1]
         """What every request of this server says: who it is, and where."""
+        self.channel = channel
+        """Whether the client or its person said that it is to be told in the middle of its work."""
         self.input_fd, self.output_fd = input_fd, output_fd
         self.lines = Lines(wire.LINE_BYTES - ROOM)
         self.output: list[tuple[bytes, Callable[[], None] | None]] = []
@@ -223,7 +227,8 @@ class Server:
         if any(other.answered for other in self.calls.values()):
             return
         call.sent, call.since = True, time.monotonic()
-        fields = f'"key":{wire.encode(call.key)},"again":{wire.encode(call.again)},"message":'
+        fields = f'"key":{wire.encode(call.key)},"again":{wire.encode(call.again)}'
+        fields += f',"channel":{wire.encode(self.channel)},"message":'
         self.host.send(f'{{"id":{number},{self.around},{fields}{wire.quoted(call.text)}}}', call)
         if not self.watch:
             self.renew_watch()
@@ -235,6 +240,7 @@ class Server:
         self.calls[self.watch] = call = Call({})
         call.sent = True
         fields = f'"watch":{wire.encode(sorted(self.subscribed))},"again":{wire.encode(again)}'
+        fields += f',"channel":{wire.encode(self.channel)}'
         self.host.send(f'{{"id":{self.watch},{self.around},{fields}}}')
         if old in self.calls:
             self.cancel(old, self.calls[old])
@@ -316,6 +322,9 @@ class Server:
         if not line.startswith('{"jsonrpc":"2.0","id":'):
             return
         call.answered = True
+        if call.method in ("initialize", "server/discover") and '"claude/channel":' in line and not self.channel:
+            self.channel = True
+            self.renew_watch()
         if call.method not in ("resources/subscribe", "resources/unsubscribe"):
             return
         uri = call.params().get("uri")
