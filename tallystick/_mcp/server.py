@@ -20,6 +20,8 @@ GRACE = 2.0
 """Seconds that calls still have when the client closes the input."""
 COLD = 15.0
 """The same while a host is still being started."""
+LOOK_SECONDS = 2.0
+"""Between two looks whether the client that started this still runs."""
 PIPE = 4096
 """What can be written without blocking once the descriptor is ready."""
 ROOM = 64 * 1024
@@ -47,6 +49,8 @@ class Server:
         self.watch = 0
         """The number of the call that brings changes; 0 without one."""
         self.host = Host()
+        self.parent = 0
+        """Who had started it when the first message came: launchers are gone by then. 0 before."""
         self.ends_at = 0.0
         """When this ends at the latest; 0 while the input is open."""
 
@@ -82,7 +86,7 @@ class Server:
 
     def timeout(self) -> float | None:
         """Milliseconds until something is due by the clock."""
-        due = [self.ends_at] if self.ends_at else []
+        due = [self.ends_at] if self.ends_at else [time.monotonic() + LOOK_SECONDS] if self.parent else []
         due += [self.host.look_at] if self.host.look_at else []
         due += [call.since + call.patience() for call in self.calls.values() if call.patience()]
         return max(0.0, min(due) - time.monotonic()) * 1000 + 1 if due else None
@@ -105,6 +109,8 @@ class Server:
     def look_at_time(self) -> None:
         """Whatever is due by the clock."""
         now = time.monotonic()
+        if self.parent and not self.ends_at and os.getppid() != self.parent:
+            self.end()  # the client died, and something else still holds our input: an agent that is not there
         if self.host.look_at and now >= self.host.look_at:
             self.host.seek(start=self.needs_host() and now >= self.host.lost_at + RETURN and not self.host.stopped)
         for number, call in list(self.calls.items()):
@@ -149,6 +155,7 @@ class Server:
             if type(message["id"]) not in (str, int) or not isinstance(message["method"], str):
                 self.fail(None, -32600, "The message is no JSON-RPC request.")
                 return
+            self.parent = self.parent or os.getppid()
             self.last += 1
             self.calls[self.last] = Call(message, line.decode("utf-8"), f"{self.key}-{self.last}")
             self.forward(self.last)

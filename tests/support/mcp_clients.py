@@ -152,7 +152,7 @@ class HttpAgent:
             params = message["params"]
             name = params.get("name", params.get("uri"))
             more = {"mcp-protocol-version": VERSION, "mcp-method": message["method"]}
-            more |= {"mcp-name": name} if name else {}
+            more |= {"mcp-name": str(name)} if name else {}
         response = self.client.post(self.path, json=message, headers={**self.headers, **more})
         if "mcp-session-id" in response.headers:
             self.headers["mcp-session-id"] = response.headers["mcp-session-id"]
