@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from tallystick.app.desk.interface import Desk, Guest
+from tallystick.edge.mcp.pace import moments
 
 NAME: Final = "claude/channel"
 """Under which it stands among the experimental capabilities."""
@@ -34,7 +35,7 @@ def is_wanted(capabilities: Any) -> bool:
 async def notices(desk: Desk, guest: Guest, position: int) -> AsyncIterator[dict[str, Any]]:
     """One notification each time there is more that is new than before."""
     before = await _new(desk, guest)
-    async for _ in desk.feed(guest, after=position):
+    async for _ in moments(desk, guest, position):
         count = await _new(desk, guest)
         if count > before:
             await asyncio.sleep(BATCH_SECONDS)
