@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.25
 _QUEUED = 10
 """So many times as long as for the proof that it was taken, a client may leave it in its own queue."""
 _ENDS = ("Stop", "AfterAgent", "")
-"""What a hook that waits is started after. Our own extensions name nothing: they wait anew once the session has settled."""
+"""After what a hook waits again. Our own extensions name nothing: they do so once the session has settled."""
 
 Trailing = Callable[[str, str, str, int], Trail]
 """(transcript, history, wake id, from where) → what the conversation shows of it."""
