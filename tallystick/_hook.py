@@ -19,7 +19,7 @@ BESIDE_SECONDS = 15
 """How often one that waits looks whether its client is still there."""
 
 
-def main(client: str, event: str) -> int:
+def main(client: str = "", event: str = "stop") -> int:
     """Ask the host and print its answer. 0 unless the host says otherwise to one that waits."""
     try:
         limit(event)
@@ -52,11 +52,18 @@ def ask(client: str, event: str) -> dict[str, object]:
     sys.path.append(__file__.rpartition("/")[0].rpartition("/")[0])
     from tallystick import wire
 
-    raw = given()
-    connection = wire.connect(start=False, client="hook", seconds=None if event == "wait" else SECONDS)
-    fields = {"client": client, "cwd": wire.directory(), "env": wire.caller_environment()}
-    result = connection.call("hook", **fields, args={"event": event, "raw": raw.decode("utf-8", "replace")})
-    return result if isinstance(result, dict) else {}
+    args = {"event": event, "raw": given().decode("utf-8", "replace")}
+    fields = {"client": client, "cwd": wire.directory(), "env": wire.caller_environment(), "args": args}
+    while True:
+        try:
+            connection = wire.connect(start=False, client="hook", seconds=None if event == "wait" else SECONDS)
+            result = connection.call("hook", **fields)
+        except wire.WireError as error:
+            if event != "wait" or error.code != "unavailable":
+                raise
+            _signal.pause()  # a host that is started anew finds it waiting again: at the next look, or the one after
+        else:
+            return result if isinstance(result, dict) else {}
 
 
 def given() -> bytes:

@@ -47,6 +47,7 @@ from tallystick.core.errors import invalid
 from tallystick.core.state import Work
 from tallystick.core.wake import Item
 from tallystick.edge.api import ApiServer, control_path, peer
+from tallystick.edge.api.strict import parse
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
 from tallystick.edge.clients import CLIENTS, HISTORIES, ClientInstaller, Program, Waiter, hook_op, wakers_of
@@ -139,7 +140,7 @@ def assemble(
             sessions=sessions,
             watches=watches,
             engine=store.engine(),
-            examine=tuple([part.examine for part in notices]),
+            examine=(*[part.examine for part in notices], wakes.examine),
         )
     )
     executor.stumbled = diagnostics.failure
@@ -220,7 +221,7 @@ def _ops(
         return await cli(call)
 
     hook = hook_op(desk, Waiter(desk, _HOOK_SECONDS))
-    return {**life, **verbs(desk), "hook": hook, "cli": answer, "mcp": Serving(protocol)}
+    return {**life, **verbs(desk), "hook": hook, "cli": answer, "mcp": Serving(protocol, parse)}
 
 
 def _http(

@@ -167,6 +167,7 @@ def printable(text: str) -> str:
 # --- JSON without the json package ------------------------------------------------------------------------------
 
 try:
+    from _json import encode_basestring as _quote_unicode
     from _json import encode_basestring_ascii as _quote
     from _json import make_scanner as _make_scanner
 
@@ -187,6 +188,7 @@ try:
 except (ImportError, AttributeError, TypeError):  # another Python: pay for the package
     from json import JSONDecoder
     from json import dumps as _quote
+    from json.encoder import encode_basestring as _quote_unicode
 
     _scan = JSONDecoder().scan_once  # type: ignore[attr-defined]
 
@@ -208,12 +210,17 @@ def encode(value: Any) -> str:
     )
 
 
+def quoted(text: str) -> str:
+    """A text as JSON whose characters stay what they are, for large ones."""
+    return str(_quote_unicode(text))
+
+
 def decode(line: bytes) -> dict[str, Any]:
     """One line of the host. It is trusted: duplicates and the like are for the host's own door to refuse."""
     try:
         text = line.decode("utf-8")
         value, end = _scan(text, 0)
-    except (ValueError, StopIteration, RecursionError):
+    except (ValueError, StopIteration, RecursionError, SystemError):  # the last where the scanner misses its package
         value, end, text = None, 0, ""
     if isinstance(value, dict) and not text[end:].strip():
         return value

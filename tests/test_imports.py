@@ -66,6 +66,19 @@ sys.modules["_json"] = sys
     assert "json" in modules(code)
 
 
+def test_what_is_no_json_is_told_as_that_even_without_the_package():
+    code = """
+from tallystick import wire
+for line in (b"{{", b"{" * 3000, b"[", b"", b"5", b"{} x", b"\\xff"):
+    try:
+        wire.decode(line)
+        raise SystemExit(f"{line} was taken")
+    except wire.WireError:
+        pass
+"""
+    assert "json" not in modules(code)
+
+
 def test_the_small_encoder_says_what_the_json_package_says():
     from tallystick import wire
 

@@ -31,7 +31,7 @@ from tallystick.edge.cli import ERRORS as CLI_ERRORS
 from tallystick.edge.cli import reference
 from tallystick.edge.cli.help import EXIT_CODES
 from tallystick.store import codec
-from tools import api, clients
+from tools import api, clients, mcp
 from tools.markdown import code, codes, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -420,6 +420,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "log": log,
     "clients": clients.page,
     "api": api.page,
+    "mcp": mcp.page,
 }
 """Every generated page by its name."""
 

@@ -70,8 +70,9 @@ class Server:
             poll.register(self.output_fd, select.POLLOUT)
         poll.register(self.host.news, select.POLLIN)
         if self.host.sock is not None:
-            poll.register(self.host.sock, select.POLLIN | (select.POLLOUT if self.host.unsent else 0))
-        for number, events in poll.poll(self.timeout()):
+            poll.register(self.host.sock, select.POLLIN | (select.POLLOUT if self.host.queue else 0))
+        # The host first: what it said, or that it is gone, comes before what the client wants next.
+        for number, events in sorted(poll.poll(self.timeout()), key=lambda item: item[0] == self.input_fd):
             self.ready(number, events)
         self.look_at_time()
 
@@ -145,7 +146,7 @@ class Server:
                 self.fail(None, -32600, "The message is no JSON-RPC request.")
                 return
             self.last += 1
-            self.calls[self.last] = Call(message, line, f"{self.key}-{self.last}")
+            self.calls[self.last] = Call(message, line.decode("utf-8"), f"{self.key}-{self.last}")
             self.forward(self.last)
         elif "id" not in message and "method" not in message:
             self.fail(None, -32600, "The message is no JSON-RPC message.")
@@ -223,7 +224,7 @@ class Server:
             return
         call.sent, call.since = True, time.monotonic()
         fields = f'"key":{wire.encode(call.key)},"again":{wire.encode(call.again)},"message":'
-        self.host.send(f'{{"id":{number},{self.around},{fields}'.encode("ascii") + call.text + b"}")
+        self.host.send(f'{{"id":{number},{self.around},{fields}{wire.quoted(call.text)}}}', call)
         if not self.watch:
             self.renew_watch()
 
@@ -289,6 +290,8 @@ class Server:
             self.watch = 0
         if error is not None and not call.answered:
             self.refuse(call, error)
+        elif isinstance(message.get("result"), str):
+            self.out(call, message["result"] + "\n")
         if call.answered:
             self.forward_rest()
 
@@ -328,6 +331,8 @@ class Server:
     def lost(self) -> None:
         """The connection ended: what may be sent again waits for the next host, the rest is told as it is."""
         self.watch = 0
+        for call in self.host.unsent_calls():
+            call.sent = False
         for number, call in list(self.calls.items()):
             if not call.method or call.canceled or call.answered:
                 del self.calls[number]

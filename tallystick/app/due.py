@@ -47,11 +47,13 @@ class Due:
 
     async def of(self, agent: Agent) -> Mapping[str, list[Item]]:
         """By target, newest first: what is newer than what was delivered there."""
-        found: dict[str, list[Item]] = {}
+        found: dict[str, dict[str, Item]] = {}
         for target, item in (*await self._turns(agent), *await self._notices(agent), *await self._watched(agent)):
             if item.position > agent.waking.cursors.get(target, 0):
-                found.setdefault(target, []).append(item)
-        return {target: sorted(items, key=lambda item: -item.position) for target, items in found.items()}
+                mine = found.setdefault(target, {})
+                known = mine.get(item.item_id)  # a turn and a notice of one task are one thing to look at
+                mine[item.item_id] = item if known is None or known.position < item.position else known
+        return {target: sorted(items.values(), key=lambda item: -item.position) for target, items in found.items()}
 
     async def _turns(self, agent: Agent) -> list[tuple[str, Item]]:
         found = []

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from tallystick.app.clock import HighWater
+from tallystick.app.desk.forms import Finding
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.due import Due
 from tallystick.app.execute import Executor
@@ -23,13 +24,13 @@ from tallystick.app.presence import Presence
 from tallystick.app.turns import Turns
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
-from tallystick.core.directory import Agent, SessionState
+from tallystick.core.directory import Agent, Directory, SessionState
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.route import is_stopped
 from tallystick.core.rows import NoticeRow, Row, TaskRow
-from tallystick.core.wake import Item, Wake, not_before, words
+from tallystick.core.wake import BY_OUTCOME, Item, Wake, not_before, words
 
 _SWEEP_SECONDS = 5.0
 _AGAIN_SECONDS = 1.0
@@ -131,6 +132,27 @@ class Wakes:
             if wake.session == session and wake.open:
                 self._carry(agent, wake.target, self._lost(agent, wake, "Its session has ended."))
         self._later(agent, 0.0)
+
+    async def examine(self, workspace: str) -> list[Finding]:
+        """For doctor: whether each agent that has an entry can be woken now, and how it went the last time."""
+        directory = self._heads.committed_directory
+        mine = [a for a in self._sleepers() if workspace in a.workspaces and self._waker(a) is not None]
+        return [self._found(agent, workspace, directory) for agent in mine]
+
+    def _found(self, agent: Agent, workspace: str, directory: Directory) -> Finding:
+        last = max(agent.waking.wakes.values(), key=lambda wake: wake.reported_at, default=None)
+        failed = last is not None and last.outcome in BY_OUTCOME and BY_OUTCOME[last.outcome].then == "attempt"
+        now = "can be woken now" if self._presence.is_reachable(agent.agent_id, directory) else "cannot be woken now"
+        how = f"; the last wake: {last.outcome.replace('_', ' ')} ({last.detail})" if last is not None else ""
+        fix = f"See what became of it: tally activity. It reads by hand with: tally inbox --as {agent.alias}"
+        return Finding(
+            check=f"wake @{agent.alias}",
+            ok=not failed,
+            level="warning" if failed else "ok",
+            did=f"asked its entry in {directory.workspaces[workspace].name}, and looked at its last wake",
+            saw=f"{now}{how}",
+            fix=fix if failed else "",
+        )
 
     # --- when to look -------------------------------------------------------------------------------------------
 

@@ -356,7 +356,9 @@ def _again(how: str) -> Callable[..., tuple[Delivery, ...]]:
 
 
 def _corrected(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskCorrected, task: Task) -> tuple[Delivery, ...]:
-    return (*ds, _new(r, task, e.delivery_id, "assignment", task.assignee)) if e.delivery_id else ds
+    if not e.delivery_id:
+        return ds
+    return (*_ended(ds, r.at, "canceled"), _new(r, task, e.delivery_id, "assignment", task.assignee))
 
 
 def _admitted(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.TaskAdmitted, _t: Task) -> tuple[Delivery, ...]:

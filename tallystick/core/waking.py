@@ -37,7 +37,7 @@ def _intend(c: cmd.IntendWake, ctx: Context) -> ev.WakeIntended | Unchanged:
     agent = _agent(c.agent_id, ctx.directory)
     _check_mode(agent, c, ctx)
     waking = agent.waking
-    _check_none_open(agent, c)
+    _check_none_open(agent, c.target, c.session)
     if c.until <= waking.cursors.get(c.target, 0):
         return Unchanged(c.agent_id)
     at = not_before(waking.wakes.get(c.target), c.until, ctx.limits)
@@ -61,9 +61,9 @@ def _check_mode(agent: Agent, c: cmd.IntendWake, ctx: Context) -> None:
         raise conflict(f"A person has set @{agent.alias} to {max(modes)}.", "Wait until a person says `tally resume`.")
 
 
-def _check_none_open(agent: Agent, c: cmd.IntendWake) -> None:
+def _check_none_open(agent: Agent, target: str, session: str) -> None:
     for wake in agent.waking.wakes.values():
-        if wake.open and (wake.target == c.target or (c.session and wake.session == c.session)):
+        if wake.open and (wake.target == target or (session and wake.session == session)):
             raise conflict(
                 f"The wake {short(wake.wake_id)} of @{agent.alias} is {wake.outcome}; there is one at a time.",
                 "It is told of what comes when that one is over.",
@@ -83,6 +83,8 @@ def _report(c: cmd.ReportWake, ctx: Context) -> ev.WakeReported | Unchanged:
         return Unchanged(c.agent_id)
     if wake.outcome not in row.after:
         raise _out_of_order(wake, c.outcome)
+    if not wake.open and row.then == "open":  # a doubt is settled late, and another may be open meanwhile
+        _check_none_open(agent, wake.target, wake.session)
     if wake.turn and c.turn and c.turn != wake.turn:
         raise conflict(
             f"The wake {short(wake.wake_id)} started turn {wake.turn}, not {c.turn}.", "Only its own turn counts."

@@ -92,6 +92,17 @@ def test_a_command_that_fails_is_seen_in_the_trace_and_tried_again_a_few_times(t
     eventually(lambda: said(town, newer), "another wake for something newer")
 
 
+def test_doctor_says_how_the_last_wake_went(town: Town) -> None:
+    name = town.name("pen")
+    woken(town, name, TAKES + "sys.exit('no such model')\n")
+    task = town.task(name)
+    eventually(lambda: "wake failed" in said(town, task), "the failure")
+    _, out, _ = town.run_tally("doctor", "--json")
+    (finding,) = [f for f in json.loads(out)["findings"] if f["check"] == f"wake @{name}"]
+    assert not finding["ok"]
+    assert "no such model" in finding["saw"]
+
+
 def test_an_agent_that_is_paused_is_not_woken_until_it_is_resumed(town: Town) -> None:
     name = town.name("pen")
     told = woken(town, name)
@@ -302,3 +313,38 @@ def test_what_cannot_be_watched_is_refused_with_the_reason(town: Town) -> None:
     town.complains("watch", "add", "nobody", "--inbox")
     town.complains("watch", "remove", "wch_0000")
     town.complains("watch", "add", name, "--file", "/etc/passwd", who=name)
+
+
+# --- the host goes and comes --------------------------------------------------------------------------------------
+
+
+def test_a_hook_that_waits_finds_the_host_that_is_started_anew() -> None:
+    with Town(**SOON) as place:
+        name = place.agent("pen", client="claude")
+        with asleep(place) as client:
+            client.tell("arm")
+            eventually(lambda: promise(place, name) == "live", "a hook that waits")
+            place.kill()
+            assert place.start()
+            eventually(lambda: promise(place, name) == "live", "the same hook", 60)
+            task = place.task(name)
+            assert client.wait("woken")["woken"]
+            client.tell("stop")
+            eventually(lambda: said(place, task)[-1] == "wake completed", lambda: said(place, task))
+
+
+def test_a_wake_that_had_started_is_seen_to_its_end_by_the_next_host() -> None:
+    with Town(**SOON) as place:
+        name = place.agent("pen", client="claude")
+        with asleep(place) as client:
+            client.tell("arm")
+            eventually(lambda: promise(place, name) == "live", "a hook that waits")
+            task = place.task(name)
+            client.wait("woken")
+            eventually(lambda: "wake started" in said(place, task), "started")
+            place.kill()
+            assert place.start()
+            assert said(place, task)[-1] == "wake started"
+            client.tell("stop")
+            eventually(lambda: said(place, task)[-1] == "wake completed", lambda: said(place, task))
+            assert said(place, task).count("wake started") == 1

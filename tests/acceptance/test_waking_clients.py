@@ -1,9 +1,12 @@
-"""The real clients, asleep in their real terminals, are woken: nobody touches a keyboard, and the record says how far."""
+"""Real clients, asleep in their real terminals, are woken: nobody touches a keyboard, and the record says how far."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -35,7 +38,8 @@ def tally(town: Town, *words: str) -> str:
 
 
 def hook(town: Town, client: str, event: str) -> str:
-    return f"TALLY_HOME={shlex.quote(str(town.path))} {shlex.join([sys.executable, '-I', '-S', str(HOOK), client, event])}"
+    argv = [sys.executable, "-I", "-S", str(HOOK), client, event]
+    return f"TALLY_HOME={shlex.quote(str(town.path))} {shlex.join(argv)}"
 
 
 def promise(town: Town, name: str) -> str:
@@ -124,3 +128,78 @@ def test_an_idle_codex_is_woken_takes_and_hands_in(town: Town, model: Model) -> 
         assert said(town, task)[:2] == [f"about to wake @{name}", "wake queued"]
         assert "half a thought" in screen.screen()
         eventually(lambda: ".jsonl at byte" in facts(town, task)["recorded"], lambda: facts(town, task), 60)
+
+
+def test_a_busy_claude_is_told_inside_of_its_turn_or_after_it_and_never_twice(town: Town, model: Model) -> None:
+    name = town.agent("pen", client="claude")
+    busy = [{"shell": "true"}, {"shell": "true", "gate": "busy"}, {"text": "I was busy."}]
+    model.rules += [Rule("be busy", busy), looks(town)]
+    with claude_seat(town, model) as seat, seat.terminal() as screen:
+        eventually(lambda: promise(town, name) == "live", "a hook that waits")
+        say(screen, "be busy")
+        model.wait_for(lambda request: request.answer and request.answer.gate == "busy")
+        task = town.task(name, title="Count the files")
+        eventually(lambda: "wake queued" in said(town, task), lambda: said(town, task))
+        model.open("busy")
+        town.until(task, "completed/unreviewed", seconds=60)
+        eventually(lambda: said(town, task)[-1] == "wake completed", lambda: said(town, task), 60)
+        assert said(town, task).count("wake started") == 1
+
+
+def test_a_claude_that_is_killed_while_it_works_for_us_gives_back_and_the_next_one_is_woken(town, model) -> None:
+    name = town.agent("pen", client="claude")
+    take = {"shell": tally(town, "take", "{{match.1}}", "--json")}
+    model.rules.append(Rule(r"It is about: (tsk_\w+)", [take, {"text": "never", "gate": "never"}]))
+    with claude_seat(town, model) as seat, seat.terminal():
+        eventually(lambda: promise(town, name) == "live", "a hook that waits")
+        task = town.task(name, title="Count the files")
+        town.until(task, "working", seconds=60)
+        kill(seat)
+        shown = town.until(task, "submitted/new", seconds=60)
+        assert shown["attempt"] == 2
+        eventually(lambda: said(town, task)[-1] == "wake unverified", lambda: said(town, task))
+    assert promise(town, name) == "mailbox"
+    model.rules[:] = [looks(town)]
+    with claude_seat(town, model) as seat, seat.terminal():
+        town.until(task, "completed/unreviewed", seconds=90)
+
+
+def kill(seat: Seat) -> None:
+    """All of it, at once."""
+    while found := seat.processes():
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_a_codex_whose_turn_runs_is_left_alone_until_it_ends(town: Town, model: Model) -> None:
+    name = town.agent("pen", client="codex")
+    busy = [{"shell": "true"}, {"text": "I was busy.", "gate": "busy"}]
+    model.rules += [Rule("hello there", [{"text": "Hello."}]), Rule("be busy", busy), looks(town)]
+    with codex_seat(town, model) as seat, seat.terminal() as screen:
+        opened(seat, screen)
+        say(screen, "hello there")
+        screen.wait("Hello.")
+        eventually(lambda: promise(town, name) == "live", "its thread", 60)
+        say(screen, "be busy")
+        model.wait_for(lambda request: request.answer and request.answer.gate == "busy")
+        eventually(lambda: promise(town, name) == "next_turn", "that it is in a turn", 60)
+        receipt = town.ask(name, title="Count the files")
+        assert receipt["promise"] == "next_turn"
+        assert said(town, receipt["task_id"]) == []
+        model.open("busy")
+        town.until(receipt["task_id"], "completed/unreviewed", seconds=90)
+
+
+def test_a_codex_that_is_closed_is_not_promised(town: Town, model: Model) -> None:
+    name = town.agent("pen", client="codex")
+    model.rules += [Rule("hello there", [{"text": "Hello."}]), looks(town)]
+    with codex_seat(town, model) as seat, seat.terminal() as screen:
+        opened(seat, screen)
+        say(screen, "hello there")
+        screen.wait("Hello.")
+        eventually(lambda: promise(town, name) == "live", "its thread", 60)
+        kill(seat)
+        eventually(lambda: promise(town, name) == "mailbox", "that it is gone")
+        task = town.task(name)
+        assert said(town, task) == []

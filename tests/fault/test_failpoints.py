@@ -57,7 +57,8 @@ class Story:
     def join(self):
         for name in ("worker", "helper", "fixer"):
             self.place.call("join", name=name, cwd=str(self.repo))
-        self.place.call("join", name="waked", wake=str(self.place.place / "waked" / "bin" / "waked"), cwd=str(self.repo))
+        waked = self.place.place / "waked" / "bin" / "waked"
+        self.place.call("join", name="waked", wake=str(waked), cwd=str(self.repo))
         for name in ("tool", "sleeper"):
             self.place.call("join", name=name, run=[str(self.place.place / name / "bin" / name)], cwd=str(self.repo),
                             seconds=1 if self.place.short else 60)

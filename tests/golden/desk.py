@@ -447,6 +447,22 @@ CANNED: dict[str, Any] = {
         because="the user of this host",
         read_only=False,
     ),
+    "watch": forms.Done(
+        detail="@reviewer is woken for ref main of /home/me/shop.", id="wch_01JDB7Z8C0000000000000W999"
+    ),
+    "watches": forms.Watched(
+        watches=(
+            {
+                "watch_id": "wch_01JDB7Z8C0000000000000W999",
+                "agent": "@reviewer",
+                "kind": "ref",
+                "what": "ref main of /home/me/shop",
+                "changed": True,
+                "by": "@human",
+            },
+        )
+    ),
+    "unwatch": forms.Done(detail="wch_00w999 of @reviewer is watched no longer."),
     "workspaces": forms.Workspaces(workspaces=(WORKSPACE_SHOWN,)),
     "register_workspace": WORKSPACE_SHOWN,
     "allow": forms.Done(detail="anthropic may get the inputs of shop."),

@@ -42,6 +42,8 @@ VERBS = {
     "leave": "leave tester",
     "agents": "agents",
     "whoami": "whoami",
+    "watch": "watch",
+    "watch-add": "watch add reviewer --ref main",
     "workspace": "workspace",
     "workspace-add": "workspace add .",
     "check": "check",

@@ -1,13 +1,12 @@
 """Clients of the MCP door: a raw one that sees every line of `tally mcp`, and the official SDK's on both transports."""
 
 import json
-import os
 import queue
 import sys
 import threading
 from contextlib import asynccontextmanager, contextmanager
 
-from tests.support.hosts import ROOT, RUN_TALLY, SECONDS, Home
+from tests.support.hosts import RUN_TALLY, SECONDS, Home
 
 VERSION = "2026-07-28"
 ENVELOPE = {
@@ -21,8 +20,18 @@ ERAS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", VERSION)
 class Agent:
     """`tally mcp` as a client starts it; its lines are read as they come."""
 
-    def __init__(self, home, *words, version="2025-06-18", env=None, begin=True, cwd=None, **options):
-        self.child = home.spawn_tally("mcp", *words, env=env, stdin=-1, cwd=cwd or home.place, **options)
+    def __init__(self, home, *words, version="2025-06-18", env=None, cwd=None):
+        self._begin(home.spawn_tally("mcp", *words, env=env, stdin=-1, cwd=cwd or home.place), version)
+
+    @classmethod
+    def over(cls, child, version="2025-06-18"):
+        """One that was started otherwise."""
+        agent = cls.__new__(cls)
+        agent._begin(child, version)
+        return agent
+
+    def _begin(self, child, version):
+        self.child = child
         self.version = version
         self.last = 0
         self.answers = {}
@@ -31,7 +40,7 @@ class Agent:
         self.stray = []
         self.raw = []
         threading.Thread(target=self._read, daemon=True).start()
-        if begin and version != VERSION:
+        if version != VERSION:
             self.hello = self.ask("initialize", protocolVersion=version, capabilities={}, clientInfo=CLIENT)
             self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
@@ -224,9 +233,3 @@ async def sdk_http(site, name, mode="auto", **options):
         transport = streamable_http_client(f"{site.url}/mcp?as={name}", http_client=http)
         async with Client(transport, mode=mode, read_timeout_seconds=SECONDS, **options) as client:
             yield client
-
-
-def wrapped_environment(**more):
-    """This process's environment without what concerns the product."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("TALLY_", "PYTHON", "LC_"))}
-    return {**kept, "PYTHONPATH": str(ROOT), **more}

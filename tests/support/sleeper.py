@@ -2,7 +2,8 @@
 
 It speaks to the host as the hooks of Claude Code do, and keeps a transcript like it. What it is told on its standard
 input, a line each: `arm` (a waiting hook, as at the start of a session), `stop` (the turn ends, and arms again),
-`prompt TEXT`, `deaf` (what wakes it is not written into the transcript), `hear`, `tally WORDS…`, `quit`. It prints a
+`prompt TEXT`, `deaf` (what wakes it is not written into the transcript), `drops` (it is only queued there), `hear`,
+`tally WORDS…`, `quit`. It prints a
 line for each thing that happened, and never ends by itself.
 """
 
@@ -25,7 +26,7 @@ class Sleeper:
         self.home, self.client, self.session = home, client, session
         self.transcript = Path(transcript)
         self.transcript.parent.mkdir(parents=True, exist_ok=True)
-        self.deaf = False
+        self.deaf = self.drops = False
         self.lock = threading.Lock()
 
     def say(self, **what) -> None:
@@ -55,6 +56,7 @@ class Sleeper:
         text = done.stderr.decode()
         if done.returncode == 2 and not self.deaf:
             self.write(type="queue-operation", operation="enqueue", content=text)
+        if done.returncode == 2 and not self.deaf and not self.drops:
             self.write(type="user", origin={"kind": "task-notification"}, promptId="turn-1", message={"content": text})
         self.say(woken=done.returncode == 2, text=text)
 
@@ -76,8 +78,8 @@ class Sleeper:
             done = subprocess.run(argv, capture_output=True, text=True, check=False)
             self.write(type="user", message={"content": [{"type": "tool_result", "content": done.stdout}]})
             self.say(code=done.returncode, out=done.stdout, err=done.stderr)
-        elif word in ("deaf", "hear"):
-            self.deaf = word == "deaf"
+        elif word in ("deaf", "drops", "hear"):
+            self.deaf, self.drops = word == "deaf", word == "drops"
         return True
 
 

@@ -152,6 +152,15 @@ def test_what_is_not_known_is_a_state_that_a_later_witness_can_settle(world: Wor
     assert waking(world).cursors == {HOME: 7}
 
 
+def test_a_doubt_that_is_settled_late_does_not_make_two_open(world: World) -> None:
+    doubted = intend(world, session=SECOND)
+    report(world, doubted, "unverified")
+    intend(world, target=SECOND, session=SECOND)
+    refused(ErrorCode.CONFLICT, report, world, doubted, "started", "turn-1")
+    report(world, doubted, "completed", "turn-1")
+    assert waking(world).cursors == {HOME: 7}
+
+
 def test_what_is_over_stays_over(world: World) -> None:
     wake_id = intend(world)
     report(world, wake_id, "completed", "turn-1")

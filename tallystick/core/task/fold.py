@@ -177,7 +177,9 @@ def _interrupted(t: Task, into: S) -> dict[str, Any]:
 
 def _decided(t: Task, _r: ev.Recorded, e: ev.PermissionDecided) -> dict[str, Any]:
     rows = tuple(replace(p, decision=e.decision) if p.permission_id == e.permission_id else p for p in t.permissions)
-    return {"permissions": rows, "lease_until": e.lease_until, "rounds": 0}
+    # A check that nobody allowed leaves the result to a reviewer: like any result handed in, nobody holds it then.
+    held = {"holder": "", "session": ""} if e.state is S.INPUT_REQUIRED else {}
+    return {"permissions": rows, "lease_until": e.lease_until, "rounds": 0, **held}
 
 
 def _cancel_asked(t: Task, r: ev.Recorded, e: ev.CancelRequested) -> dict[str, Any]:

@@ -334,7 +334,8 @@ def _correct(work: Work, c: cmd.CorrectTask, ctx: Context) -> ev.TaskCorrected:
     if c.state is S.WORKING and not work.task.holder:
         raise conflict("Nobody holds it, so it cannot be working.", "Correct it to submitted/new and let it be taken.")
     assignment = work.assignment
-    again = c.state is S.SUBMITTED and c.reason is not R.COMPENSATING and not (assignment and assignment.open)
+    waits = assignment is not None and assignment.open and not assignment.in_flight
+    again = c.state is S.SUBMITTED and c.reason is not R.COMPENSATING and not waits
     leased = c.state is S.WORKING and c.reason is not R.CHECKING
     return ev.TaskCorrected(
         state=c.state,

@@ -12,8 +12,8 @@ from tallystick.edge.clients.shape import Program, Whole
 
 NOT_TO_COMMIT = "These files name places of this machine: keep them out of commits."
 
-_ALWAYS = {"codex": "wait|session"}
-"""Events that ask the host whatever the hint says: Codex alone tells nobody else which conversation was opened."""
+_ALWAYS = {"codex": "wait|session", "opencode": "wait|prompt"}
+"""Events that ask the host whatever the hint says: these two tell nobody else which conversation is open."""
 
 DESCRIPTION = (
     "Hand work to another coding agent or person through Tallystick, and handle what others ask of you. Use when the "

@@ -7,7 +7,6 @@ of the conversation; that the turn is over, by the hook of its end.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -21,6 +20,8 @@ from tallystick.core.limits import Limits
 from tallystick.edge.clients.records import Trail, size_of
 
 _LOOK_SECONDS = 0.25
+_QUEUED = 10
+"""So many times as long as for the proof that it was taken, a client may leave it in its own queue."""
 _ENDS = ("Stop", "AfterAgent", "")
 
 Trailing = Callable[[str, str, str, int], Trail]
@@ -124,7 +125,8 @@ class HookWaker:
         return Admission(outcome="unverified", detail="Its conversation does not show it.")
 
     async def _started(self, summons: Summons) -> Admission:
-        """Wait until the words are in the conversation. Once the client has queued them, for as long as it takes."""
+        """Wait until the words are in the conversation. Where the client has queued them it gets more time; where a
+        whole turn has passed since, it dropped them."""
         session, wake_id = summons.session, summons.wake.wake_id
         assert session is not None  # noqa: S101
         loop = asyncio.get_running_loop()
@@ -136,10 +138,16 @@ class HookWaker:
                 size, seen = now, await self._look(session, wake_id)
             if seen.started:
                 return Admission(outcome="started", turn=seen.turn, detail=seen.started)
-            if loop.time() > until and not seen.queued:
-                detail = "Its hook was answered, and its conversation does not show it."
-                return Admission(outcome="unverified", detail=detail)
+            passed = loop.time() - until
+            waits = seen.queued and not self._has_ended(wake_id)
+            if passed > (_QUEUED * self._limits.wake_proof_seconds if waits else 0):
+                how = f"It was queued ({seen.queued})" if seen.queued else "Its hook was answered"
+                return Admission(outcome="unverified", detail=f"{how}, and no turn of its conversation shows it.")
             await asyncio.sleep(_LOOK_SECONDS)
+
+    def _has_ended(self, wake_id: str) -> bool:
+        end = self._ends.get(wake_id)
+        return end is not None and end.done()
 
     async def _over(self, summons: Summons) -> Admission:
         """Wait for the end of the turn: the hook of its end, or what the conversation shows."""
@@ -154,9 +162,7 @@ class HookWaker:
                     return Admission(outcome="interrupted", turn=wake.turn, detail="Somebody interrupted the turn.")
                 if seen.ended:
                     return Admission(outcome="completed", turn=wake.turn, detail="Its conversation shows the end.")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await asyncio.shield(end)
+            await asyncio.wait({end}, timeout=_LOOK_SECONDS)
         if end.cancelled():
             return Admission(outcome="unverified", detail="Its session ended during the turn.")
         return Admission(outcome="completed", turn=wake.turn, detail="The hook of its end was called.")

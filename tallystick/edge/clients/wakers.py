@@ -13,13 +13,19 @@ from tallystick.edge.clients.claude import wake as claude
 from tallystick.edge.clients.codex import history as codex_history
 from tallystick.edge.clients.codex import wake as codex
 from tallystick.edge.clients.gemini import history as gemini_history
+from tallystick.edge.clients.opencode import wake as opencode
 from tallystick.edge.clients.pi import history as pi_history
 from tallystick.edge.clients.pi import wake as pi
 
 
 def wakers_of(turns: Turns, limits: Limits) -> dict[str, Waker]:
     """One for each client that has a formal entry."""
-    return {"claude": claude.waker(turns, limits), "codex": codex.waker(limits), "pi": pi.waker(turns, limits)}
+    return {
+        "claude": claude.waker(turns, limits),
+        "codex": codex.waker(limits),
+        "opencode": opencode.waker(limits),
+        "pi": pi.waker(turns, limits),
+    }
 
 
 HISTORIES: Final[dict[str, History]] = {

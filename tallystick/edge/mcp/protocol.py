@@ -53,6 +53,8 @@ class Visitor(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str = ""
     key: str = ""
     """Names this very call: sent again after a lost connection, it is done once."""
+    again: bool = False
+    """Whether it was sent before, to a host that went away."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -154,7 +156,7 @@ class Protocol:
         if tool is None:
             raise ProtocolError(errors.INVALID_PARAMS, f"Unknown tool: {str(name)[:64]}", {"tools": list(TOOLS)})
         try:
-            given = fit(tool.arguments, params.get("arguments"))
+            given = (tool.again if visitor.again else {}) | fit(tool.arguments, params.get("arguments"))
             guest = await self.guest(visitor, register=tool.registers)
             answer = await tool.run(self.desk, guest, given, visitor.key)
         except Refused as refused:
@@ -235,7 +237,7 @@ def is_modern(method: str, params: Any) -> bool:
     """Whether a request carries the envelope of the modern era. `initialize` does not exist there."""
     meta = params.get("_meta") if isinstance(params, Mapping) else None
     enveloped = isinstance(meta, Mapping) and _VERSION_KEY in meta
-    return (enveloped and method != "initialize") or method == "server/discover"
+    return enveloped and method != "initialize"
 
 
 def check_envelope(params: Any) -> None:
@@ -273,4 +275,4 @@ def encode(value: Any) -> str:
     except UnicodeEncodeError:
         import json
 
-        return json.dumps(msgspec.to_builtins(value))
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":"))

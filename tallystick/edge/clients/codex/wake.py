@@ -127,6 +127,8 @@ async def _is_idle(server: AppServer, thread: str) -> bool:
 
 
 async def _in_thread(server: AppServer, thread: str, wake_id: str) -> Admission | None:
+    """What its turns and its queue show. The queue first: what leaves it in between is then among the turns."""
+    queue = _list(await server.call("thread/queue/list", threadId=thread))
     turns = await server.call("thread/turns/list", threadId=thread, limit=_TURNS, itemsView="full")
     for turn in _list(turns):
         items = turn.get("items")
@@ -135,7 +137,6 @@ async def _in_thread(server: AppServer, thread: str, wake_id: str) -> Admission 
             outcome = _FINAL.get(_field(turn, "status"), "started")
             error = _field(turn.get("error"), "message")
             return Admission(outcome=outcome, turn=name, detail=f"turn {name} {error}".strip())
-    queue = _list(await server.call("thread/queue/list", threadId=thread))
     if any(_field(queued, "clientUserMessageId") == wake_id for queued in queue):
         return Admission(outcome="queued", detail="It stands in the queue of its thread.")
     return None
