@@ -19,7 +19,7 @@ BESIDE_SECONDS = 15
 """How often one that waits looks whether its client is still there."""
 
 
-def main(client: str, event: str) -> int:
+def main(client: str = "", event: str = "stop") -> int:
     """Ask the host and print its answer. 0 unless the host says otherwise to one that waits."""
     try:
         limit(event)
