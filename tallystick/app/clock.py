@@ -42,8 +42,11 @@ class HighWater:
 
     def now(self) -> float:
         """UTC seconds, to the millisecond."""
-        boot = self.clock.boot()
-        self._highest = max(self.clock.now(), self._highest + max(0.0, boot - self._boot))
+        boot, wall = self.clock.boot(), self.clock.now()
+        if boot > self._boot:
+            self._highest += boot - self._boot
+        if wall > self._highest:
+            self._highest = wall
         self._boot = boot
         return round(self._highest, 3)
 

@@ -62,7 +62,7 @@ class Heads:
 
     async def work(self, task_id: str) -> Work | None:
         """The task as of its newest event, uncommitted ones included; None if there is none."""
-        found = await self.remembered(task_id)
+        found = self.remembered(task_id)
         if found is not None:
             return found
         work: Work | None = None
@@ -72,11 +72,12 @@ class Heads:
             self._keep(task_id, work)
         return work
 
-    async def remembered(self, task_id: str) -> Work | None:
+    def remembered(self, task_id: str) -> Work | None:
         """The same without a look into the log."""
-        if task_id in self._works:
+        found = self._works.get(task_id)
+        if found is not None:
             self._works.move_to_end(task_id)
-        return self.pending.get(task_id) or self._works.get(task_id)
+        return self.pending.get(task_id) or found
 
     def put(self, work: Work, before: Work | None) -> None:
         """A task has a new event, not yet committed."""

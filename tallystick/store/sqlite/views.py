@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import islice
 from re import findall
 from typing import Any, Final
 
@@ -124,8 +125,9 @@ class ViewWriter:
         for key, row in rows.items():
             self._known.pop(key, None)
             self._known[key] = row
-        while len(self._known) > _KEPT:
-            del self._known[next(iter(self._known))]
+        if len(self._known) > 2 * _KEPT:  # half at once: one by one, a dict walks over all that it has deleted before
+            for key in list(islice(self._known, len(self._known) - _KEPT)):
+                del self._known[key]
 
 
 @cache
