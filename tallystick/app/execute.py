@@ -130,7 +130,11 @@ class Executor:
 
     async def _take(self, waiting: _Waiting) -> None:
         try:
-            decided = await self._decide(waiting)
+            command = waiting.command
+            if isinstance(command, cmd.TaskCommand):
+                decided = await self._decide_task(waiting, command)
+            else:
+                decided = await self._decide_place(waiting, command)
         except Refused as refusal:
             self.refused(waiting, refusal)
             _answer(waiting.future, refusal)
@@ -142,10 +146,7 @@ class Executor:
             if decided is not None:
                 self._batch.append(decided)
 
-    async def _decide(self, waiting: _Waiting) -> _Decided | None:
-        command = waiting.command
-        if isinstance(command, cmd.TaskCommands):
-            return await self._decide_task(waiting, command)
+    async def _decide_place(self, waiting: _Waiting, command: cmd.PlaceCommands) -> _Decided | None:
         ctx = await self._gather.context(command, waiting.actor, None)
         event = decide(None, command, ctx)
         if isinstance(event, Unchanged):
@@ -229,7 +230,7 @@ class Executor:
             if decided.work is not None:
                 heads.committed(record)
         heads.committed_directory = self._fold_committed(recorded)
-        self._feed.committed(recorded[-1].position, {r.stream for r in recorded})
+        self._feed.committed(recorded[-1].position, {r.stream: r.version for r in recorded})
         for decided, record in zip(batch, recorded, strict=True):
             _answer(decided.waiting.future, Outcome(record, decided.work))
         for decided, record in zip(batch, recorded, strict=True):

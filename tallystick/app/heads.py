@@ -86,8 +86,9 @@ class Heads:
             self.children.begin_empty(work.task.task_id)
         self.children.moved(before, work)
         self.held.moved(before, work)
-        self._count(before, -1)
-        self._count(work, +1)
+        if before is None or before.deliveries is not work.deliveries:
+            self._count(before, -1)
+            self._count(work, +1)
 
     def committed(self, recorded: Recorded) -> None:
         """That event of a task is durable."""

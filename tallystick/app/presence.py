@@ -85,8 +85,8 @@ class Presence:
         lease_until = getattr(recorded.event, "lease_until", 0.0)
         if lease_until:
             self._leases[recorded.stream] = (lease_until, self._clock.clock.boot() + lease_until - recorded.at)
-        if any(isinstance(row, TaskRow) and not row.open for row in rows):
-            self._leases.pop(recorded.stream, None)
+        if recorded.stream in self._leases and any(isinstance(row, TaskRow) and not row.open for row in rows):
+            del self._leases[recorded.stream]
 
     def lease_left(self, task: Task) -> float:
         """Seconds left of a task's lease, renewed by any sign of life of its session."""

@@ -84,10 +84,6 @@ def _record(before: Task | None, command: Any, ctx: Context, event: Any, cause: 
         subject=ctx.directory.owner_of(ctx.actor.id),
         trace=before.trace if before else command.trace,
         cause=cause,
-        key=command.key if isinstance(command, _KEYED) else "",
+        key=command.key if isinstance(command, cmd.SubmitTask | cmd.ClaimTask) else "",
         event=event,
     )
-
-
-_KEYED = tuple(kind for kind in MACHINES if "key" in kind.__struct_fields__)
-"""The commands that carry a dedup key."""

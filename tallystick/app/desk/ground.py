@@ -49,6 +49,8 @@ from tallystick.store.interface import Maintenance, Store
 Examine = Callable[[str], Awaitable[list[forms.Finding]]]
 """Looks at one part of the host, for a workspace."""
 
+_GUESTS_KEPT = 1024
+
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the desk uses; made by `bootstrap`."""
@@ -87,6 +89,8 @@ class Ground:
         self.s = services
         self._made_here = f"{services.home}/worktrees/"
         self._last: dict[str, str] = {}
+        self._guests: dict[tuple[int, str, str], tuple[CallerFacts, Guest]] = {}
+        self._guests_in: Directory | None = None
         self._shown_revision: dict[tuple[str, str], int] = {}
         self._opening = asyncio.Lock()
         self._held: dict[str, frozenset[tuple[str, int]]] = {}
@@ -103,6 +107,27 @@ class Ground:
         self, facts: CallerFacts, *, as_name: str = "", workspace: str = "", register: bool = False
     ) -> Guest:
         """Who calls, from where. `register`: join and ask register the repository they are in."""
+        # Only what rests on nothing but the directory and the same facts: paths are looked up every time.
+        timeless = not facts.directory and "/" not in workspace and not workspace.startswith(".")
+        known = self._known_guest(facts, as_name, workspace) if timeless else None
+        if known is None:
+            before = self.directory
+            known = await self._identified(facts, as_name, workspace, register=register)
+            if timeless and before is self.directory:
+                self._guests[id(facts), as_name, workspace] = facts, known
+        if known.actor.session and self.s.presence.heard(known.actor.session):
+            await self._note_live(known.actor.session)
+        return known
+
+    def _known_guest(self, facts: CallerFacts, as_name: str, workspace: str) -> Guest | None:
+        """The same caller's guest as before, while nobody and no place has changed."""
+        if self._guests_in is not self.directory or len(self._guests) >= _GUESTS_KEPT:
+            self._guests_in = self.directory
+            self._guests.clear()
+        found = self._guests.get((id(facts), as_name, workspace))
+        return found[1] if found is not None else None  # its facts are kept beside it, so no others have that id
+
+    async def _identified(self, facts: CallerFacts, as_name: str, workspace: str, *, register: bool) -> Guest:
         directory = await _resolved(facts.directory)
         place, registered = await self._workspace(facts, directory, workspace, register=register)
         claim = self._claim(facts, as_name, place)
@@ -111,8 +136,6 @@ class Ground:
         actor = await self._actor(verdict.kind, verdict.name, place, facts, workspace)
         way = person_way(claim)
         self._refuse_foreign(actor, place, workspace)
-        if actor.session and self.s.presence.heard(actor.session):
-            await self._note_live(actor.session)
         return Guest(
             actor=actor,
             subject=self.directory.owner_of(actor.id),

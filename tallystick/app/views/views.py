@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from math import inf
 from pathlib import Path
@@ -84,14 +85,20 @@ class Views:
             blobs=self._blobs,
         )
 
-    async def newer(self, task_id: str, version: int) -> None:
-        """Returns as soon as the task is newer than `version`."""
+    async def newer(self, task_id: str, version: int, seconds: float) -> None:
+        """Returns as soon as the task is newer than `version`, or after `seconds`."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
         while True:
-            changed = self._feed.next_of(task_id)
-            if await self._version(task_id) > version:
+            changed = self._feed.next_of(task_id, version)
+            if await self._version(task_id) > version or loop.time() >= end:
                 changed.cancel()
                 return
-            await changed
+            late = loop.call_at(end, _wake, changed)
+            try:
+                await changed
+            finally:
+                late.cancel()
 
     async def _version(self, task_id: str) -> float:
         """The version of a task; without a bound where there is no such task."""
@@ -333,3 +340,9 @@ def _context(root: str) -> str:
             return file.read(_CONTEXT_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    """Let whoever waits look for itself."""
+    if not waiter.done():
+        waiter.set_result(None)
