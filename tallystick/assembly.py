@@ -173,8 +173,11 @@ def _join(
 
     def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
         presence.committed(recorded, rows)
-        for part in (deliverer, verifier, duties, custody, hints):
-            part.committed(rows)
+        deliverer.committed(rows)
+        verifier.committed(rows)
+        duties.committed(rows)
+        custody.committed(rows)
+        hints.committed(rows)
         for shown in notices:
             shown.committed(recorded, rows)
         for other in others:

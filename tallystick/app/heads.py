@@ -86,7 +86,7 @@ class Heads:
             self.children.begin_empty(work.task.task_id)
         self.children.moved(before, work)
         self.held.moved(before, work)
-        if before is None or before.deliveries is not work.deliveries:
+        if (self._queued or self._queued_by) and (before is None or before.deliveries is not work.deliveries):
             self._count(before, -1)
             self._count(work, +1)
 
@@ -94,11 +94,10 @@ class Heads:
         """That event of a task is durable."""
         self.histories.committed(recorded)
         work = self.pending.get(recorded.stream)
-        if work is None:
-            return
-        if work.task.version == recorded.version:
-            del self.pending[recorded.stream]
-        self._keep(recorded.stream, work)
+        if work is not None:
+            if work.task.version == recorded.version:
+                del self.pending[recorded.stream]
+            self._keep(recorded.stream, work)
 
     def committed_work(self, task_id: str) -> Work | None:
         """A task as committed; None where that is not in memory."""
@@ -166,14 +165,12 @@ class Heads:
         return count
 
     def _count(self, work: Work | None, step: int) -> None:
-        if work is None:
-            return
-        for d in work.deliveries:
+        for d in work.deliveries if work is not None else ():
             if not d.open:
                 continue
             if d.recipient in self._queued:
                 self._queued[d.recipient] += step
-            if (d.recipient, d.sender) in self._queued_by:
+            if self._queued_by and (d.recipient, d.sender) in self._queued_by:
                 self._queued_by[d.recipient, d.sender] += step
 
     def fold_place(self, recorded: Recorded) -> None:

@@ -30,7 +30,8 @@ class Presence:
         now = self._clock.clock.boot()
         before = self._heard.get(session)
         self._heard[session] = now
-        self._told.discard(session)
+        if self._told:
+            self._told.discard(session)
         return before is None or now - before >= self._limits.presence_seconds
 
     def silent_seconds(self, session: str) -> float | None:

@@ -84,12 +84,14 @@ class Histories:
 
     def committed(self, recorded: Recorded) -> None:
         """One more event. A history is kept from its first event or not at all."""
-        before = self._events.get(recorded.stream, [])
+        stream, events = recorded.stream, self._events
+        before = events.get(stream, [])
         if len(before) != recorded.version - 1:
-            self.forget(recorded.stream)
+            self.forget(stream)
             return
-        self._events[recorded.stream] = [*before, recorded]
-        self._events.move_to_end(recorded.stream)
+        events[stream] = [*before, recorded]
+        if before:
+            events.move_to_end(stream)
         self._bytes += _size(recorded)
         while self._bytes > _BYTES:
             self.forget(next(iter(self._events)))

@@ -5,11 +5,14 @@ Data, not SQL; counts are queries. The same function runs live and in a replay, 
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from tallystick.core import events as ev
 from tallystick.core.directory import Agent, Directory
 from tallystick.core.limits import Limits
 from tallystick.core.model import Reason, TaskState
 from tallystick.core.rows import (
+    TASK_ROW_SAME,
     AgentRow,
     AliasRow,
     CommitRow,
@@ -27,6 +30,7 @@ from tallystick.core.state import Delivery, Task, Work
 from tallystick.core.task import next_duty
 
 _LIMITS = Limits()
+_same = attrgetter(*TASK_ROW_SAME)
 
 
 def project(before: Work | None, recorded: ev.Recorded, after: Work, limits: Limits = _LIMITS) -> tuple[Row, ...]:
@@ -56,30 +60,14 @@ def task_row(work: Work, limits: Limits) -> TaskRow:
     """The task as board, inbox and scheduler need it."""
     task = work.task
     duty = next_duty(work, limits)
-    return TaskRow(
-        task_id=task.task_id,
+    return TaskRow(  # type: ignore[misc]
+        *_same(task),
         tail=task.task_id[::-1].lower(),
-        workspace=task.workspace,
-        trace=task.trace,
-        parent=task.parent,
-        title=task.title,
         state=str(task.state),
         reason=str(task.reason),
         open=int(task.open),
-        turn=task.turn,
-        requester=task.requester,
-        subject=task.subject,
-        assignee=task.assignee,
-        holder=task.holder,
-        session=task.session,
-        reviewer=task.reviewer,
         key=task.key or None,
-        digest=task.digest,
-        version=task.version,
-        turn_version=task.turn_version,
         due_at=duty.at if duty else None,
-        created_at=task.created_at,
-        updated_at=task.updated_at,
         closed_at=task.closed_at or None,
         settled=(2 if task.erased else 1) if task.settled else 0,
     )

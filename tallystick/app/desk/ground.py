@@ -416,7 +416,7 @@ class Ground:
                 raise not_found("There is no last task yet.", "List what is there with `tally board`.")
             return last
         if is_id(typed, Prefix.TASK):
-            work = await self.s.heads.work(typed)
+            work = self.s.heads.remembered(typed) or await self.s.heads.work(typed)
             if work is not None and self.sees(guest)(work.task.workspace):
                 return self.remember(guest, typed)
         return self.remember(guest, await self.s.views.find(typed, self.sees(guest)))
@@ -459,8 +459,8 @@ class Ground:
         task = outcome.work.task
         return forms.Moved(
             task_id=task.task_id,
-            state=task.state.value,
-            reason=task.reason.value,
+            state=str(task.state),
+            reason=str(task.reason),
             turn=self.directory.alias_of(task.turn) if task.turn else "",
             version=task.version,
             changed=outcome.recorded is not None,

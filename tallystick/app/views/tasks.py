@@ -34,8 +34,8 @@ def shown(
     return forms.Shown(
         task_id=task.task_id,
         title=task.title,
-        state=task.state.value,
-        reason=task.reason.value,
+        state=str(task.state),
+        reason=str(task.reason),
         turn=show.who(task.turn, directory),
         label=board_label(task.state, task.reason),
         brief=brief(task, history[0].event.text or ev.Text(), directory),
@@ -87,14 +87,14 @@ def brief(task: Task, text: ev.Text, directory: Directory) -> dict[str, Any]:
         "provenance": provenance(task, directory),
         "title": text.title,
         "body": text.body,
-        "expects": task.expects.value,
+        "expects": str(task.expects),
         "inputs": [show.reference(r) for r in task.inputs],
         "done_when": {"check": spec.name, "argv": list(spec.argv), "kind": spec.kind.value} if spec else None,
         "base_commit": task.base_commit,
         "deadline_at": show.when(task.deadline_at),
         **msgspec.to_builtins(text.brief),
     }
-    return {key: value for key, value in asked.items() if value not in ("", None, [], ())}
+    return {key: value for key, value in asked.items() if value}
 
 
 def provenance(task: Task, directory: Directory) -> str:
@@ -141,7 +141,7 @@ def _attempts(work: Work, directory: Directory) -> tuple[dict[str, Any], ...]:
             "attempt": d.attempt,
             "to": show.who(d.recipient, directory),
             "session": d.session,
-            "fact": "unverified" if d.unverified else d.fact.value,
+            "fact": "unverified" if d.unverified else str(d.fact),
             "ended": d.ended,
             "retries": d.retries,
             "at": show.when(d.created_at),

@@ -198,6 +198,6 @@ def _given(form: type[forms.Form], arguments: Any) -> forms.Form:
 
 def _text(arguments: dict[str, Any], field: str) -> str:
     value = arguments.get(field, "")
-    if not isinstance(value, str):
-        raise invalid(f"{field!r} must be text.", "Send a string.")
-    return value
+    if isinstance(value, str):
+        return value
+    raise invalid(f"{field!r} must be text.", "Send a string.")
