@@ -206,6 +206,16 @@ class Executor:
         )
 
     async def _commit(self, batch: list[_Decided]) -> None:
+        recorded = await self._appended(batch)
+        self._flight = None
+        if self._batch:
+            self._launch()  # the disk goes on while those who wait are told
+        self._wake.set()
+        if recorded:
+            self._committed(batch, recorded)
+
+    async def _appended(self, batch: list[_Decided]) -> list[Recorded]:
+        """The events as recorded; none where the batch failed, and those who wait were told or wait on."""
         entries = [decided.entry for decided in batch]
         try:
             self._before_commit(entries)
@@ -219,10 +229,8 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - nothing of the batch may be believed
             self._fail(batch, error)
         else:
-            self._committed(batch, recorded)
-        finally:
-            self._flight = None
-            self._wake.set()
+            return recorded
+        return []
 
     def _committed(self, batch: list[_Decided], recorded: list[Recorded]) -> None:
         heads = self._heads

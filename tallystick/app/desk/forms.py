@@ -135,6 +135,24 @@ class Taken(Form, frozen=True, kw_only=True):
     brief: dict[str, Any]
 
 
+class Outcome(Form, frozen=True, kw_only=True):
+    """What has become of a task so far, without its history: for whoever waits for the result alone."""
+
+    task_id: str
+    state: str
+    reason: str
+    turn: str
+    version: int
+    revision: int
+    result: str
+    """The words of the newest hand-in."""
+    commit: str
+    question: str
+    verdict: str
+    """The words of a failure, refusal or wish for changes."""
+    unverified: bool
+
+
 class Moved(Form, frozen=True, kw_only=True):
     """Where a task is after a verb."""
 

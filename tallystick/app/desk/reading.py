@@ -55,6 +55,12 @@ class Reading(Ground):
         await self.s.views.newer(task_id, version, min(seconds, self.s.limits.wait_seconds))
         return await self.s.views.show(task_id)
 
+    async def outcome(self, guest: Guest, task: str, *, version: int, seconds: float) -> forms.Outcome:
+        """As `wait`, but only what became of it."""
+        task_id = await self.task_id(guest, task)
+        await self.s.views.newer(task_id, version, min(seconds, self.s.limits.wait_seconds))
+        return await self.s.views.outcome(task_id)
+
     async def saw(self, guest: Guest, shown: forms.Shown) -> None:
         """The reader acknowledged a `show` after its flush."""
         self._shown_revision[guest.actor.id, shown.task_id] = shown.revision

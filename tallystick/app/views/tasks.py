@@ -79,6 +79,24 @@ def shown(
     )
 
 
+def outcome(work: Work, history: list[ev.Recorded], directory: Directory) -> forms.Outcome:
+    """What has become of a task so far."""
+    task, words = work.task, _words(history)
+    return forms.Outcome(
+        task_id=task.task_id,
+        state=str(task.state),
+        reason=str(task.reason),
+        turn=show.who(task.turn, directory),
+        version=task.version,
+        revision=task.revision,
+        result=words.get("result", ""),
+        commit=task.commit,
+        question=words.get("question", ""),
+        verdict=words.get("verdict", ""),
+        unverified=any(d.unverified for d in work.deliveries),
+    )
+
+
 def brief(task: Task, text: ev.Text, directory: Directory) -> dict[str, Any]:
     """What was asked, in full, marked as the requester's words."""
     spec = task.done_when
@@ -110,17 +128,27 @@ def _words(history: list[ev.Recorded]) -> dict[str, str]:
     found: dict[str, str] = {}
     for recorded in history:
         event = recorded.event
+        kind = _SAYS.get(type(event))
+        if kind is None:
+            continue
         body = event.text.body if event.text else ""
-        if isinstance(event, ev.QuestionAsked):
-            found["question"] = body
+        if body or kind != "verdict":
+            found[kind] = body
+        if kind == "question":
             found.pop("answer", None)
-        elif isinstance(event, ev.QuestionAnswered):
-            found["answer"] = body
-        elif isinstance(event, ev.ResultHandedIn):
-            found["result"] = body
-        elif isinstance(event, ev.TaskFailed | ev.TaskDeclined | ev.ResultRefused | ev.ChangesRequested) and body:
-            found["verdict"] = body
     return found
+
+
+_SAYS: dict[type, str] = {
+    ev.QuestionAsked: "question",
+    ev.QuestionAnswered: "answer",
+    ev.ResultHandedIn: "result",
+    ev.TaskFailed: "verdict",
+    ev.TaskDeclined: "verdict",
+    ev.ResultRefused: "verdict",
+    ev.ChangesRequested: "verdict",
+}
+"""Events whose words somebody acts on."""
 
 
 def newest(history: list[ev.Recorded]) -> dict[str, str]:

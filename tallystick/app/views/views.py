@@ -67,17 +67,24 @@ class Views:
         """The task as committed."""
         return fold(await self.history(task_id))
 
+    async def outcome(self, task_id: str) -> forms.Outcome:
+        """What has become of a task so far."""
+        history = await self.history(task_id)
+        return tasks.outcome(self._folded(task_id, history), history, self._directory())
+
+    def _folded(self, task_id: str, history: list[ev.Recorded]) -> Work:
+        """A task as of the last of its events: as it is in memory, if it is that one."""
+        work = self._heads.committed_work(task_id)
+        return work if work is not None and work.task.version == history[-1].version else fold(history)
+
     async def show(self, task_id: str) -> forms.Shown:
         """Everything about a task."""
         history = await self.history(task_id)
         children = self._heads.children.committed(task_id)
         if children is None:
             children = tuple(str(row["task_id"]) for row in await self._store.query("children", parent=task_id))
-        work = self._heads.committed_work(task_id)
-        if work is None or work.task.version != history[-1].version:
-            work = fold(history)
         return tasks.shown(
-            work,
+            self._folded(task_id, history),
             history,
             self._directory(),
             now=self._clock.now(),

@@ -162,6 +162,12 @@ VERBS: dict[str, Verb] = {
         forms.Shown,
         lambda d, g, f: d.wait(g, f.task, version=f.version, seconds=f.seconds),
     ),
+    "outcome": Verb(
+        "As `wait`, but only what became of the task: no brief, no history.",
+        Waited,
+        forms.Outcome,
+        lambda d, g, f: d.outcome(g, f.task, version=f.version, seconds=f.seconds),
+    ),
 }
 """Every verb of the host API, by its name: the same over the Unix socket, HTTP and WebSocket."""
 
