@@ -26,7 +26,7 @@ def connection() -> Iterator[apsw.Connection]:
 
 WRITES = {f"write_{row_type.__name__}": write_statement(row_type) for row_type in (*ROW_TYPES, NoticeReadRow)}
 EVERY_CHANGE = {
-    row_type: tuple(at for at, name in enumerate(layout.columns(row_type)) if name not in row_type.KEY)
+    row_type: tuple(name not in row_type.KEY for name in layout.columns(row_type))
     for row_type in ROW_TYPES
     if set(layout.columns(row_type)) != set(row_type.KEY)
 }

@@ -131,7 +131,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the client: whole lines are handled, the rest is kept up to the limit."""
-        start = 0
+        start, end = 0, data.find(b"\n")
+        if 0 <= end == len(data) - 1 and not self._buffer and not self._is_discarding:  # nearly always
+            self._end_line(data[:end])
+            return
         while (end := data.find(b"\n", start)) >= 0:
             self._end_line(data[start:end])
             start = end + 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
-from itertools import islice
-from operator import attrgetter
+from itertools import compress, islice
+from operator import attrgetter, ne
 from re import findall
 from typing import Any, Final
 
@@ -40,10 +40,9 @@ def write_statement(row_type: type[Row], count: int = 1) -> str:
 
 
 @cache
-def change_statement(row_type: type[Row], changed: tuple[int, ...], count: int = 1) -> str:
-    """The statement that writes these columns of so many rows: first their new values, then the key."""
-    names = layout.columns(row_type)
-    given = [names[at] for at in changed]
+def change_statement(row_type: type[Row], changed: tuple[bool, ...], count: int = 1) -> str:
+    """The statement that writes the changed columns of so many rows: first their new values, then the key."""
+    given = list(compress(layout.columns(row_type), changed))
     changes = ", ".join(f"{name} = new.{name}" for name in given)
     where = " AND ".join(f"{row_type.TABLE}.{name} = new.{name}" for name in row_type.KEY)
     return (
@@ -72,8 +71,8 @@ RowKey = tuple[str, Any]
 
 _KEYS: Final = {row_type.TABLE: attrgetter(*row_type.KEY) for row_type in ROW_TYPES}
 _KEPT: Final = 4_000
-_Written = dict[tuple[type[Row], tuple[int, ...]], list[tuple[Any, ...]]]
-"""What is to be written: by the type of the rows and the columns that changed; all where none is named."""
+_Written = dict[tuple[type[Row], tuple[bool, ...]], list[tuple[Any, ...]]]
+"""What is to be written: by the type of the rows and which columns changed; empty for rows that are new."""
 
 
 class ViewWriter:
@@ -146,11 +145,10 @@ def _plan(before: Row | None, row: Row, written: _Written) -> None:
         written.setdefault((type(row), ()), []).append(new)
         return
     old = msgspec.structs.astuple(before)
-    if old == new:
-        return
-    changed = tuple([at for at, value in enumerate(new) if value != old[at]])
-    values = (*[new[at] for at in changed], *[getattr(row, name) for name in row.KEY])
-    written.setdefault((type(row), changed), []).append(values)
+    if old != new:
+        changed = tuple(map(ne, new, old))
+        values = (*compress(new, changed), *[getattr(row, name) for name in row.KEY])
+        written.setdefault((type(row), changed), []).append(values)
 
 
 class ViewReader:
