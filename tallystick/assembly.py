@@ -183,10 +183,11 @@ def _join(
         for other in others:
             other.committed(recorded)
         wakes.committed(recorded, rows)
-        if not isinstance(recorded.event, ev.TaskEvent):
+        event = recorded.event
+        if not isinstance(event, ev.TaskEvent):
             deliverer.look()
-        if isinstance(recorded.event, ev.AgentLeft):
-            first.follow_left(recorded.stream)
+            if isinstance(event, ev.AgentLeft):
+                first.follow_left(recorded.stream)
 
     async def end_run(work: Work) -> bool:
         return await verifier.end_check(work) and await deliverer.end(work)

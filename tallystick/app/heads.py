@@ -74,16 +74,19 @@ class Heads:
 
     def remembered(self, task_id: str) -> Work | None:
         """The same without a look into the log."""
-        found = self._works.get(task_id)
-        if found is not None:
-            self._works.move_to_end(task_id)
-        return self.pending.get(task_id) or found
+        found = self.pending.get(task_id)
+        if found is None:
+            found = self._works.get(task_id)
+            if found is not None:
+                self._works.move_to_end(task_id)
+        return found
 
     def put(self, work: Work, before: Work | None) -> None:
         """A task has a new event, not yet committed."""
-        self.pending[work.task.task_id] = work
+        task_id = work.task.task_id
+        self.pending[task_id] = work
         if before is None:
-            self.children.begin_empty(work.task.task_id)
+            self.children.begin_empty(task_id)
         self.children.moved(before, work)
         self.held.moved(before, work)
         if (self._queued or self._queued_by) and (before is None or before.deliveries is not work.deliveries):

@@ -83,7 +83,7 @@ class Presence:
 
     def committed(self, recorded: Recorded, rows: tuple[Row, ...]) -> None:
         """A lease that has just been given is counted from now on boot time, whatever the wall clock does later."""
-        lease_until = getattr(recorded.event, "lease_until", 0.0)
+        lease_until: float = getattr(recorded.event, "lease_until", 0.0)
         if lease_until:
             self._leases[recorded.stream] = (lease_until, self._clock.clock.boot() + lease_until - recorded.at)
         if recorded.stream in self._leases and any(isinstance(row, TaskRow) and not row.open for row in rows):

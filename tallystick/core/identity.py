@@ -125,7 +125,7 @@ class Assertion(StrEnum):
     HOST = "host"  # the host itself
 
 
-class Actor(msgspec.Struct, frozen=True):
+class Actor(msgspec.Struct, frozen=True, gc=False):
     """Who acts (the `actor` of RFC 8693); the subject represented is recorded beside it."""
 
     id: str

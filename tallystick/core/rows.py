@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One row of a view: inserted, or replaced where the key is there already. Columns: str, int, float or None."""
 
     TABLE: ClassVar[str]

@@ -184,7 +184,7 @@ class Task(Value, frozen=True):
         return place(self.state, self.reason)
 
 
-class Work(msgspec.Struct, frozen=True):
+class Work(msgspec.Struct, frozen=True, gc=False):
     """The aggregate of a task's stream: the task and its deliveries, oldest first."""
 
     task: Task
@@ -209,7 +209,7 @@ class Work(msgspec.Struct, frozen=True):
         return assignment is not None and assignment.in_flight
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
+class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything else one decision rests on, frozen by `app` before it asks."""
 
     now: float

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
+class Form(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Base of what a verb takes or gives."""
 
 
