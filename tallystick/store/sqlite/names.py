@@ -35,13 +35,25 @@ class _Texts(dict[int, str]):
         return self._read(number)
 
 
+class _Numbers(dict[str, int]):
+    """Numbers by text; one that is not remembered is looked up, or given. A plain look-up: six stand in every event."""
+
+    def __init__(self, give: Callable[[str], int]) -> None:
+        super().__init__()
+        self._give = give
+
+    def __missing__(self, text: str) -> int:
+        return self._give(text)
+
+
 class Names:
     """The numbers of texts as one connection sees them. A bounded cache stands in front of the table."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._execute: Callable[..., Any] = connection.execute
-        self._numbers: dict[str, int] = {}
+        self.numbers = _Numbers(self._give)
+        """The numbers of texts. One that has none gets one; `write` has to follow in the same transaction."""
         self.texts = _Texts(self._read_text)
         """The texts of numbers."""
         self._given: list[tuple[int, str]] = []
@@ -50,7 +62,7 @@ class Names:
 
     def find(self, text: str) -> int:
         """The number of a text, 0 if it has none."""
-        number = self._numbers.get(text)
+        number = self.numbers.get(text)
         if number is None:
             if text in self._absent:
                 return 0
@@ -63,17 +75,18 @@ class Names:
     def learn(self, texts: Iterable[str]) -> None:
         """Look up what is not remembered in few calls, for a transaction that will ask for it: until `write` nobody
         else gives numbers."""
-        unknown = [text for text in dict.fromkeys(texts) if text not in self._numbers]
+        unknown = [text for text in dict.fromkeys(texts) if text not in self.numbers]
+        absent = set(unknown)
         for at in range(0, len(unknown), _AT_ONCE):
             some = unknown[at : at + _AT_ONCE]
             padded = (*some, *[None] * (_AT_ONCE - len(some)))
             for number, text in self._execute(SQL["names_find"], padded).fetchall():
                 self._remember(text, number)
-        self._absent.update([text for text in unknown if text not in self._numbers])
+                absent.discard(text)
+        self._absent |= absent
 
-    def give(self, text: str) -> int:
-        """The number of a text, which gets one if it has none; `write` has to follow in the same transaction."""
-        number = self._numbers.get(text) or self.find(text)
+    def _give(self, text: str) -> int:
+        number = self.find(text)
         if not number:
             number = self._last = self._last + 1
             self._given.append((number, text))
@@ -88,7 +101,7 @@ class Names:
 
     def forget(self) -> None:
         """Drop everything that is remembered: a transaction was rolled back, or somebody else wrote."""
-        self._numbers.clear()
+        self.numbers.clear()
         self.texts.clear()
         self._given.clear()
         self._absent.clear()
@@ -102,7 +115,7 @@ class Names:
 
     def _remember(self, text: str, number: int) -> None:
         if len(self.texts) >= _KEPT and not self._given:  # what was given stands nowhere else until `write`
-            self._numbers.clear()
+            self.numbers.clear()
             self.texts.clear()
-        self._numbers[text] = number
+        self.numbers[text] = number
         self.texts[number] = text

@@ -279,19 +279,19 @@ class Writer:
         return msgspec.structs.replace(prepared.entry.record, position=position, hash=self._hash.hex())
 
     def _row(self, position: int, prepared: Prepared) -> EventRow:
-        sealed, give = prepared.sealed, self.log.names.give
+        sealed, number = prepared.sealed, self.log.names.numbers
         return (
             position,
-            give(sealed.stream),
+            number[sealed.stream],
             sealed.version,
             kind_of(sealed.stream),
-            give(sealed.workspace),
-            give(sealed.type),
+            number[sealed.workspace],
+            number[sealed.type],
             sealed.schema,
             sealed.at,
-            give(sealed.actor),
-            give(sealed.subject),
-            give(sealed.trace),
+            number[sealed.actor],
+            number[sealed.subject],
+            number[sealed.trace],
             sealed.cause,
             sealed.key,
             sealed.data,
