@@ -1,7 +1,7 @@
 -- The statements of the log itself.
 
--- name: name_of
-SELECT name FROM names WHERE id = ?;
+-- name: names_from
+SELECT id, name FROM names WHERE id >= ? ORDER BY id LIMIT 16;
 
 -- name: name_find
 SELECT id FROM names WHERE name = ?;

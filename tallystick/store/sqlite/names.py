@@ -108,10 +108,12 @@ class Names:
         self._last = self._execute(SQL["name_last"]).fetchall()[0][0]
 
     def _read_text(self, number: int) -> str:
-        rows = self._execute(SQL["name_of"], (number,)).fetchall()
-        text = str(rows[0][0]) if rows else ""  # a number without a text is damage: the scan finds it by the hash
-        self._remember(text, number)
-        return text
+        # Numbers are given in the order of the log, so whoever walks along it asks for the next ones next.
+        found: dict[int, str] = dict(self._execute(SQL["names_from"], (number,)).fetchall())
+        for known, text in found.items():
+            self._remember(text, known)
+        # A number without a text is damage: the scan finds it by the hash.
+        return found.get(number, "")
 
     def _remember(self, text: str, number: int) -> None:
         if len(self.texts) >= _KEPT and not self._given:  # what was given stands nowhere else until `write`
