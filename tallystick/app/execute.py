@@ -146,7 +146,9 @@ class Executor:
             if decided is not None:
                 self._batch.append(decided)
 
-    async def _decide_place(self, waiting: _Waiting, command: cmd.PlaceCommands) -> _Decided | None:
+    async def _decide_place(
+        self, waiting: _Waiting, command: cmd.PlaceCommands | cmd.WakingCommands
+    ) -> _Decided | None:
         ctx = await self._gather.context(command, waiting.actor, None)
         event = decide(None, command, ctx)
         if isinstance(event, Unchanged):
