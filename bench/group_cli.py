@@ -13,6 +13,8 @@ from bench.load import NAMES
 from bench.machine import Machine, environment
 from bench.table import Row
 from tallystick import wire
+from tallystick.edge.clients import Program
+from tallystick.edge.clients.texts import hook_script
 
 PACKAGE = Path(tallystick.__file__).parent
 TARGETS = {
@@ -30,9 +32,7 @@ def measure(machine: Machine, quick: bool) -> list[Row]:
         host.agents(*NAMES)
         repository = _repository(machine)
         host.agents("c0", "d0", directory=str(repository))
-        hint = Path(wire.hint_path(str(host.home), "bench"))
-        hint.write_text("0\n", encoding="ascii")
-        commands = _commands(hint)
+        commands = _commands(host.home, machine.new("hook"))
         env = {**os.environ, **environment(host.home)}
         rounds = 7 if quick else 21
         ratios: dict[str, list[float]] = {name: [] for name in TARGETS}
@@ -45,15 +45,17 @@ def measure(machine: Machine, quick: bool) -> list[Row]:
     return [Row(name, TARGETS[name][1], TARGETS[name][0], False, ratios[name], note=note) for name in TARGETS]
 
 
-def _commands(hint: Path) -> dict[str, list[str]]:
+def _commands(home: Path, folder: Path) -> dict[str, list[str]]:
     tally = [str(Path(sys.executable).with_name("tally"))]
     if not Path(tally[0]).exists():
         tally = [sys.executable, str(PACKAGE / "_tally.py")]
-    hook = [sys.executable, "-I", "-S", str(PACKAGE / "_hook.py"), "bench"]
-    script = f'read n < {hint} && [ "$n" = 0 ] || exec {" ".join(hook)}'
+    installed = hook_script("claude", Program(str(home), sys.executable, str(PACKAGE)))
+    script = folder / "hook.sh"
+    script.write_text(installed.text, encoding="utf-8")
+    Path(wire.hint_path(str(home), "claude")).write_text("0\n", encoding="ascii")
     return {
-        "hook-idle": ["/bin/sh", "-c", script],
-        "hook-python": hook,
+        "hook-idle": ["/bin/sh", str(script), "stop"],
+        "hook-python": [sys.executable, "-I", "-S", str(PACKAGE / "_hook.py"), "claude", "stop"],
         "tally-inbox": [*tally, "--as", "a0", "inbox", "--json"],
         "tally-ask": [*tally, "--as", "a0", "ask", "@b0", "Work"],
         "tally-ask-git": [*tally, "--as", "c0", "ask", "@d0", "Work"],

@@ -5,11 +5,12 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import tallystick
 from tallystick import __version__, wire
 from tallystick.app.calls import Call, Handler
 from tallystick.app.clock import Chance, HighWater, RandomIds, SystemClock
@@ -19,6 +20,7 @@ from tallystick.app.desk.desk import FrontDesk
 from tallystick.app.desk.ground import Services
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.driving import Driving
+from tallystick.app.due import Due
 from tallystick.app.duties import Duties
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
@@ -30,26 +32,37 @@ from tallystick.app.kept import KeptBlobs
 from tallystick.app.notices import Notices
 from tallystick.app.openings import FirstThings, Record
 from tallystick.app.orphans import Orphans
-from tallystick.app.ports import Clock, Notifier, Transport
+from tallystick.app.ports import Clock, Notifier, Transport, Waker
 from tallystick.app.presence import Presence
+from tallystick.app.proofs import Proofs
+from tallystick.app.sessions import Sessions
+from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
+from tallystick.app.wakes import Wakes
+from tallystick.app.watches import Watches
 from tallystick.app.words import Words
 from tallystick.config import Settings
 from tallystick.core import events as ev
 from tallystick.core.errors import invalid
 from tallystick.core.state import Work
+from tallystick.core.wake import Item
 from tallystick.edge.acp import AcpTransport, Around, Registry
-from tallystick.edge.api import ApiServer, control_path
+from tallystick.edge.api import ApiServer, control_path, peer
+from tallystick.edge.api.strict import parse
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
-from tallystick.edge.command import CommandTransport
+from tallystick.edge.clients import CLIENTS, HISTORIES, ClientInstaller, Program, Waiter, hook_op, wakers_of
+from tallystick.edge.command import CommandTransport, CommandWaker
 from tallystick.edge.desktop import Desktop, is_installed
 from tallystick.edge.git import GitCommands
 from tallystick.edge.mcp import Extra, McpHttp, Protocol, Serving
 from tallystick.edge.process import ProcessRunner, prefixes
 from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite import SqliteStore
+
+_HOOK_SECONDS = 86_400.0
+"""The longest that a waiting hook is held; its client may end it earlier."""
 
 
 class World(NamedTuple):
@@ -91,14 +104,14 @@ def assemble(
     verifier = Verifier(home, git, runner, blobs, executor, new_id, diagnostics, shown, reached)
     commands = CommandTransport(home, git, runner, blobs, new_id, limits, shown, reached)
     driving = Driving(store, heads, executor, words, presence, clock, new_id, limits, diagnostics)
-    sessions = Doors()
+    sockets = Doors()
     around = Around(
         home=home,
         sockets=control_path(home).parent,
         git=git,
         runner=runner,
         driving=driving,
-        doors=sessions,
+        doors=sockets,
         environment=_inherited(),
         tally=(sys.executable, "-I", "-c", _TALLY, "mcp"),
         prefixes=shown,
@@ -108,6 +121,13 @@ def assemble(
     transports: dict[str, Transport] = {"command": commands, "drive": driven}
     deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, transports, diagnostics, reached)
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
+    turns = Turns(lambda: heads.committed_directory)
+    wakers: dict[str, Waker] = {"wake": CommandWaker(home, runner, limits), **wakers_of(turns, limits)}
+    due = Due(store, heads, views)
+    proofs = Proofs(store, heads, executor, HISTORIES, diagnostics)
+    sessions = Sessions(store, heads, executor, new_id, limits, peer.is_alive, diagnostics)
+    watches = Watches(heads, executor, due, git, limits, diagnostics)
+    wakes = Wakes(heads, executor, due, presence, turns, clock, new_id, limits, wakers, diagnostics, reached)
     custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__, reached)
     orphans = Orphans(home, heads, runner, git, diagnostics)
     notifier = world.notifier or (Desktop() if settings.desktop and is_installed() else None)
@@ -129,16 +149,21 @@ def assemble(
             new_id=new_id,
             git=git,
             runner=runner,
+            installer=ClientInstaller(_program(home), CLIENTS),
             blobs=blobs,
             verifier=verifier,
             diagnostics=diagnostics,
             drives=Registry(),
+            turns=turns,
+            sessions=sessions,
+            watches=watches,
             engine=store.engine(),
-            examine=tuple([part.examine for part in notices]),
+            examine=(*[part.examine for part in notices], wakes.examine),
         )
     )
     executor.stumbled = diagnostics.failure
-    _join(executor, deliverer, duties, custody, hints, verifier, presence, first, Refusals(executor, clock), notices)
+    refusals, others = Refusals(executor, clock), (sessions, proofs)
+    _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, others, first, refusals, notices)
     executor.follow = _then(executor.follow, driving.committed)
     protocol = Protocol(desk, diagnostics)
     ops = _ops(desk, life, stop, protocol)
@@ -146,9 +171,9 @@ def assemble(
         *_http(settings, desk, ops, diagnostics, announce, partial(McpHttp, protocol, extra=world.mcp)),
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
-    sessions.server = doors[-1]  # type: ignore[assignment]
+    sockets.server = doors[-1]  # type: ignore[assignment]
     inside: list[Service] = [executor, first, custody, hints, orphans, verifier, driven, deliverer, duties, *notices]
-    return [Record(store, heads, clock), *inside, *doors]
+    return [Record(store, heads, clock), *inside, sessions, proofs, watches, wakes, *doors]
 
 
 class Doors:
@@ -192,6 +217,8 @@ def _join(
     hints: Hints,
     verifier: Verifier,
     presence: Presence,
+    wakes: Wakes,
+    others: tuple[Sessions | Proofs, ...],
     first: FirstThings,
     refusals: Refusals,
     notices: list[Notices],
@@ -200,18 +227,35 @@ def _join(
 
     def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
         presence.committed(recorded, rows)
-        for part in (deliverer, verifier, duties, custody, hints):
-            part.committed(rows)
+        deliverer.committed(rows)
+        verifier.committed(rows)
+        duties.committed(rows)
+        custody.committed(rows)
+        hints.committed(rows)
         for shown in notices:
             shown.committed(recorded, rows)
-        if not isinstance(recorded.event, ev.TaskEvent):
+        for other in others:
+            other.committed(recorded)
+        wakes.committed(recorded, rows)
+        event = recorded.event
+        if not isinstance(event, ev.TaskEvent):
             deliverer.look()
-        if isinstance(recorded.event, ev.AgentLeft):
-            first.follow_left(recorded.stream)
+            if isinstance(event, ev.AgentLeft):
+                first.follow_left(recorded.stream)
 
     async def end_run(work: Work) -> bool:
         return await verifier.end_check(work) and await deliverer.end(work)
 
+    def must_open(agent: str, _workspace: str, items: Sequence[Item]) -> None:
+        task = next((item for item in items if item.item_id.startswith("tsk_")), None)
+        for shown in notices:
+            shown.must_be_opened(agent, task.item_id if task else "", task.title if task else items[0].title)
+
+    def was_heard(agent: str) -> None:
+        for shown in notices:
+            shown.was_heard(agent)
+
+    wakes.must_open, wakes.was_heard = must_open, was_heard
     executor.follow = follow
     executor.refused = refusals.refused
     duties.end_run = end_run
@@ -233,7 +277,8 @@ def _ops(
     async def answer(call: Call) -> int:
         return await cli(call)
 
-    return {**life, **verbs(desk), "cli": answer, "mcp": Serving(protocol)}
+    hook = hook_op(desk, Waiter(desk, _HOOK_SECONDS))
+    return {**life, **verbs(desk), "hook": hook, "cli": answer, "mcp": Serving(protocol, parse)}
 
 
 def _http(
@@ -268,6 +313,11 @@ def _http(
         mounts={"mcp": tools},
     )
     return [tools, server]
+
+
+def _program(home: Path) -> Program:
+    """This installation as coding clients are told of it."""
+    return Program(str(home), sys.executable, str(Path(tallystick.__file__).resolve().parent))
 
 
 def _user() -> str:

@@ -3,6 +3,7 @@
     clock, new_id = ManualClock(), SeqIds()
     await check_store(MyStore.open)
     await check_transport(lambda: MyTransport(...), envelope)
+    await check_waker(MyWaker(...), there, absent)
 """
 
 from __future__ import annotations
@@ -11,13 +12,26 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from tallystick.app.ports import Envelope, Receipt, Transport
+import msgspec
+
+from tallystick.app.ports import Admission, Envelope, Receipt, Summons, Transport, Waker
+from tallystick.core.directory import Agent, SessionState
 from tallystick.core.events import Recorded
 from tallystick.core.identity import Prefix, make_id
+from tallystick.core.wake import BY_OUTCOME, INTENDED, OPEN
 from tallystick.store.contract import check_store
 from tallystick.store.interface import Cell, Entry, Store, StoreUnavailableError
 
-__all__ = ["CrashingStore", "FakeTransport", "ManualClock", "SeqIds", "check_store", "check_transport"]
+__all__ = [
+    "CrashingStore",
+    "FakeTransport",
+    "FakeWaker",
+    "ManualClock",
+    "SeqIds",
+    "check_store",
+    "check_transport",
+    "check_waker",
+]
 
 _PATIENCE_SECONDS = 60.0
 
@@ -124,6 +138,47 @@ class FakeTransport:
         return list(self.left)
 
 
+class FakeWaker:
+    """An entry that does as told. Implements `Waker`.
+
+    `script` is what becomes of each wake, in order; what is not told any more ends as `unverified`."""
+
+    def __init__(self, *script: Admission, is_reachable: bool = True) -> None:
+        self.script = script or (
+            Admission(outcome="queued", detail="taken"),
+            Admission(outcome="started", turn="turn-1", detail="it began"),
+            Admission(outcome="completed", turn="turn-1", detail="it is over"),
+        )
+        self.is_reachable = is_reachable
+        self.woken: list[Summons] = []
+        """Everybody who was woken, in order."""
+        self.ended: list[str] = []
+        self._left: dict[str, list[Admission]] = {}
+
+    async def reachable(self, agent: Agent, session: SessionState | None) -> bool:  # noqa: ARG002 - all the same
+        """As told."""
+        return self.is_reachable
+
+    async def wake(self, summons: Summons) -> Admission:
+        """Note it, and answer with the first of the script."""
+        if not self.is_reachable:
+            return Admission(outcome="refused", detail="Nobody is there.")
+        self.woken.append(summons)
+        first, *rest = self.script
+        self._left[summons.wake.wake_id] = rest
+        return first
+
+    async def outcome(self, summons: Summons) -> Admission:
+        """The next of the script."""
+        left = self._left.get(summons.wake.wake_id)
+        return left.pop(0) if left else Admission(outcome="unverified", detail="Nobody knows.")
+
+    async def end(self, summons: Summons) -> bool:
+        """Note it; nothing of it goes on."""
+        self.ended.append(summons.wake.wake_id)
+        return self._left.pop(summons.wake.wake_id, None) is not None
+
+
 class CrashingStore:
     """A store in front of another one whose `append` fails on demand. Implements `Store`.
 
@@ -216,3 +271,35 @@ async def _is_ended(transport: Transport, envelope: Envelope) -> None:
 
 async def _sent(transport: Transport, envelope: Envelope, began: Any) -> Receipt:
     return await transport.send(envelope, began)
+
+
+async def check_waker(waker: Waker, there: Summons, absent: Summons, lost: Summons) -> None:
+    """Assert what every entry promises. `there`: a session that sleeps, can be woken and comes to the end of its turn;
+    `absent`: one that is not there; `lost`: a wake that an earlier host intended, and of which nothing was ever seen.
+    Raises `AssertionError`."""
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        assert not await waker.reachable(absent.agent, absent.session), "who is not there is not reachable"  # noqa: S101
+        refused = await waker.wake(absent)
+        assert refused.outcome in ("refused", "busy", "plan_mode"), f"nobody there is no {refused.outcome}"  # noqa: S101
+        assert (await waker.outcome(lost)).outcome == "unverified", "what nobody saw is not known"  # noqa: S101
+        assert await waker.reachable(there.agent, there.session), "who is there is reachable"  # noqa: S101
+        await _is_woken(waker, there)
+
+
+async def _is_woken(waker: Waker, summons: Summons) -> None:
+    """Each answer may follow the one before, and the last is that exactly its turn has completed."""
+    assert summons.wake.outcome == INTENDED, "give a wake of which nothing was said yet"  # noqa: S101
+    admission = await waker.wake(summons)
+    while True:
+        wake = summons.wake
+        row = BY_OUTCOME.get(admission.outcome)
+        assert row is not None, f"{admission.outcome!r} is nothing that can become of a wake"  # noqa: S101
+        assert wake.outcome in row.after, f"{admission.outcome} does not follow {wake.outcome}"  # noqa: S101
+        assert admission.turn in ("", wake.turn) or not wake.turn, "a wake has one turn"  # noqa: S101
+        after = msgspec.structs.replace(wake, outcome=admission.outcome, turn=admission.turn or wake.turn)
+        summons = msgspec.structs.replace(summons, wake=after)
+        if admission.outcome not in OPEN:
+            break
+        admission = await waker.outcome(summons)
+    assert summons.wake.outcome == "completed", f"it ends as completed, not {admission}"  # noqa: S101
+    assert summons.wake.turn, "its turn has a name"  # noqa: S101

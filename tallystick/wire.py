@@ -35,8 +35,11 @@ HOST_ENVIRONMENT = ("PATH", "HOME", "LANG", "TMPDIR", "TALLY_HOME", "DBUS_SESSIO
 """What a host started in the background inherits, with XDG_*: nothing else of its starter's environment. The bus is
 where a desktop takes notices."""
 
-CALLER_ENVIRONMENT = ("PATH", "HOME", "VIRTUAL_ENV", "TERM", "LANG", "NO_COLOR", "COLUMNS")
-"""What the host is told of a caller's environment, with LC_* and TALLY_*."""
+CALLER_ENVIRONMENT = (
+    *("PATH", "HOME", "VIRTUAL_ENV", "TERM", "LANG", "NO_COLOR", "COLUMNS", "XDG_CONFIG_HOME"),
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCODE_CONFIG_DIR", "PI_CODING_AGENT_DIR"),
+)
+"""What the host is told of a caller's environment, with LC_* and TALLY_*; the last: where coding clients keep files."""
 
 START_SECONDS = 30.0
 """How long a client waits for a host that it started."""
@@ -74,7 +77,7 @@ def home() -> str:
 
 
 def hint_path(home: str, name: str) -> str:
-    """The hint file of one bound client: a count of what is unseen. Missing or unreadable means: look."""
+    """The hint file of a coding client: a count of what its agents have not seen. Missing or unreadable means: look."""
     return f"{home}/hints/{name}"
 
 
@@ -164,6 +167,7 @@ def printable(text: str) -> str:
 # --- JSON without the json package ------------------------------------------------------------------------------
 
 try:
+    from _json import encode_basestring as _quote_unicode
     from _json import encode_basestring_ascii as _quote
     from _json import make_scanner as _make_scanner
 
@@ -184,6 +188,7 @@ try:
 except (ImportError, AttributeError, TypeError):  # another Python: pay for the package
     from json import JSONDecoder
     from json import dumps as _quote
+    from json.encoder import encode_basestring as _quote_unicode
 
     _scan = JSONDecoder().scan_once  # type: ignore[attr-defined]
 
@@ -205,12 +210,17 @@ def encode(value: Any) -> str:
     )
 
 
+def quoted(text: str) -> str:
+    """A text as JSON whose characters stay what they are, for large ones."""
+    return str(_quote_unicode(text))
+
+
 def decode(line: bytes) -> dict[str, Any]:
     """One line of the host. It is trusted: duplicates and the like are for the host's own door to refuse."""
     try:
         text = line.decode("utf-8")
         value, end = _scan(text, 0)
-    except (ValueError, StopIteration, RecursionError):
+    except (ValueError, StopIteration, RecursionError, SystemError):  # the last where the scanner misses its package
         value, end, text = None, 0, ""
     if isinstance(value, dict) and not text[end:].strip():
         return value

@@ -44,7 +44,7 @@ def test_a_whole_command_and_a_whole_hook_import_nothing_more(tmp_path):
 import _socket
 from tallystick import wire, _tally, _hook
 class Fake(wire.Connection):
-    def __init__(self): self.left = [{{"welcome": {{}}}}, {{"id": 1, "out": ""}}, {{"id": 1, "result": {{"text": ""}}}}]
+    def __init__(self): self.left = [{{"welcome": {{}}}}, {{"id": 1, "out": ""}}, {{"id": 1, "result": {{"out": ""}}}}]
     def send(self, message): wire.encode(message)
     def receive(self): return wire.decode(wire.encode(self.left.pop(0)).encode())
     def close(self): pass
@@ -64,6 +64,19 @@ assert wire.decode(wire.encode(value).encode()) == value
 sys.modules["_json"] = sys
 """
     assert "json" in modules(code)
+
+
+def test_what_is_no_json_is_told_as_that_even_without_the_package():
+    code = """
+from tallystick import wire
+for line in (b"{{", b"{" * 3000, b"[", b"", b"5", b"{} x", b"\\xff"):
+    try:
+        wire.decode(line)
+        raise SystemExit(f"{line} was taken")
+    except wire.WireError:
+        pass
+"""
+    assert "json" not in modules(code)
 
 
 def test_the_small_encoder_says_what_the_json_package_says():

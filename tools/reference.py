@@ -21,15 +21,17 @@ from tallystick.core.delivery import FACTS
 from tallystick.core.errors import ErrorCode
 from tallystick.core.events import places as place_events
 from tallystick.core.events import task as task_events
+from tallystick.core.events import waking as waking_events
 from tallystick.core.limits import Limits
 from tallystick.core.model import FINAL_STATES, Promise, TaskState, place
 from tallystick.core.task.table import REASONS, TRANSITIONS, Transition, board_label
+from tallystick.core.wake import WAKES
 from tallystick.edge.api import ERRORS as WIRE_ERRORS
 from tallystick.edge.cli import ERRORS as CLI_ERRORS
 from tallystick.edge.cli import reference
 from tallystick.edge.cli.help import EXIT_CODES
 from tallystick.store import codec
-from tools import api
+from tools import api, clients, mcp
 from tools.markdown import code, codes, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -194,6 +196,31 @@ def facts() -> str:
     )
 
 
+_THEN = {
+    "open": "waited for",
+    "done": "the cursor moves",
+    "free": "tried again after `wake_busy_seconds`; costs no attempt",
+    "attempt": "tried again after growing waits (`wake_retry_seconds`), then only when something newer comes",
+}
+
+
+def wakes() -> str:
+    """What can become of a wake."""
+    rows = [(code(row.outcome), codes(row.after), row.witness, _THEN[row.then]) for row in WAKES]
+    return "\n".join(
+        [
+            "# Wakes\n",
+            "A wake tells a sleeping session to look at its inbox again, by a formal entry of its client. It is",
+            "written down as `intended` before anything is said, and then reported:\n",
+            table(("outcome", "after", "on whose word", "then"), rows),
+            "A session has one open wake at most. The cursor (what was delivered, for each session that is meant",
+            "itself and for each workspace) moves only with `completed`, and only for exactly the turn that the wake",
+            "started.",
+            "Why: [waking](../discussions/waking.md)\n",
+        ]
+    )
+
+
 _MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.INVALID: "What was sent cannot be understood or breaks a stated limit.",
     ErrorCode.UNAUTHENTICATED: "Nobody knows who asks.",
@@ -232,7 +259,7 @@ def errors() -> str:
 
 def event_page() -> str:
     """Every event of the log."""
-    documented = {**_classes(task_events), **_classes(place_events)}
+    documented = {**_classes(task_events), **_classes(place_events), **_classes(waking_events)}
     parts = [
         "# Events\n",
         "What can stand in the log. One command makes one event; facts of a delivery and whose turn it is are derived",
@@ -386,11 +413,14 @@ PAGES: dict[str, Callable[[], str]] = {
     "commands": commands,
     "states": states,
     "facts": facts,
+    "wakes": wakes,
     "errors": errors,
     "events": event_page,
     "settings": settings,
     "log": log,
+    "clients": clients.page,
     "api": api.page,
+    "mcp": mcp.page,
 }
 """Every generated page by its name."""
 

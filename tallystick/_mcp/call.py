@@ -26,7 +26,7 @@ BROKEN = 6.0
 class Call:
     """One call to the host: a request of the client, or the watch."""
 
-    def __init__(self, message: dict[str, Any], text: bytes = b"", key: str = "") -> None:
+    def __init__(self, message: dict[str, Any], text: str = "", key: str = "") -> None:
         self.message = message
         self.text = text
         self.key = key

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tallystick._mcp.call import Call
+
 RETURN = 5.0
 """Seconds that a host has to come back by itself before this starts another for calls that wait."""
 PAUSE = 0.25
@@ -27,7 +29,8 @@ class Host:
 
     def __init__(self) -> None:
         self.sock: Any = None
-        self.unsent = b""
+        self.queue: list[tuple[bytes, Call | None]] = []
+        """What is still to be sent, and for which call."""
         self.error: wire.WireError | None = None
         self.look_at = 0.0
         """When to look for a host again."""
@@ -67,7 +70,7 @@ class Host:
         if isinstance(made, wire.WireError):
             self._failed(made)
             return
-        self.sock, self.unsent, self._lines = made.sock, b"", Lines(wire.ANSWER_BYTES)
+        self.sock, self.queue, self._lines = made.sock, [], Lines(wire.ANSWER_BYTES)
         self.sock.setblocking(False)
         self.stopped = False
 
@@ -81,16 +84,20 @@ class Host:
         if not self.lost_at or away >= (RETURN if self.stopped else 2 * RETURN):
             self.error = error
 
-    def send(self, line: str | bytes) -> None:
-        """Queue one line."""
+    def send(self, line: str, call: Call | None = None) -> None:
+        """Queue one line, for a call."""
         if self.sock is not None:
-            self.unsent += (line.encode("ascii") if isinstance(line, str) else line) + b"\n"
+            self.queue.append((line.encode("utf-8") + b"\n", call))
+
+    def unsent_calls(self) -> list[Call]:
+        """The calls that the last host has not had whole: it cannot have done any of them."""
+        return [call for _, call in self.queue if call is not None]
 
     def exchange(self, events: int) -> list[dict[str, Any]]:
         """Send what can be sent, receive what is there. Without a socket afterwards: the connection is lost."""
         try:
-            if events & select.POLLOUT and self.unsent:
-                self.unsent = self.unsent[self.sock.send(self.unsent) :]
+            if events & select.POLLOUT and self.queue:
+                self._send()
             if not events & ~select.POLLOUT:
                 return []
             data = self.sock.recv(262144)
@@ -102,6 +109,14 @@ class Host:
             self.close()
             return []
         return [wire.decode(line) for line in self._lines.feed(data) if line]
+
+    def _send(self) -> None:
+        data, call = self.queue[0]
+        left = data[self.sock.send(data) :]
+        if left:
+            self.queue[0] = (left, call)
+        else:
+            del self.queue[0]
 
     def close(self) -> None:
         """The connection is over."""

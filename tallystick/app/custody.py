@@ -18,10 +18,12 @@ from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.heads import Heads
 from tallystick.app.views import Views
 from tallystick.core import commands as cmd
+from tallystick.core.clients import CLIENTS
+from tallystick.core.directory import Directory
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST, ActorKind
 from tallystick.core.limits import Limits
-from tallystick.core.rows import NoticeRow, Row, SeenRow, TaskRow
+from tallystick.core.rows import AgentRow, NoticeRow, Row, SeenRow, TaskRow
 from tallystick.store.interface import Entry, Maintenance, Store
 
 _FIRST_LOOK = 1000
@@ -176,9 +178,10 @@ class Custody:
 
 
 class Hints:
-    """One small file per party with the number of things unseen, for hooks that must cost nothing.
+    """One small file per coding client with the number of things unseen by the agents bound to it, for hooks that must
+    cost nothing.
 
-    Raised before the commit and lowered after it, so a hint never says less than the log; removed at start.
+    Raised before the commit and lowered after it, so a hint never says less than the log; counted anew at start.
     """
 
     def __init__(self, home: Path, path_of: Callable[[str, str], str], heads: Heads, views: Views) -> None:
@@ -187,13 +190,17 @@ class Hints:
         self._heads = heads
         self._views = views
         self._dirty: set[str] = set()
+        self._clients: dict[str, str] = {}
+        self._looked_in: Directory | None = None
         self._raised: set[str] = set()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Remove all hints (a missing one means: look), then keep them."""
+        """Remove all hints (a missing one means: look), then count anew and keep them."""
         await asyncio.to_thread(_empty, Path(self._path_of(str(self._home), "x")).parent)
+        self._dirty.update(CLIENTS)
+        self._wake.set()
         self._task = asyncio.create_task(self._run(), name="hints")
 
     async def stop(self) -> None:
@@ -204,28 +211,40 @@ class Hints:
         await asyncio.to_thread(_empty, Path(self._path_of(str(self._home), "x")).parent)
 
     def before_commit(self, batch: list[Entry]) -> None:
-        """Raise the hint of everybody who is about to have something new."""
-        for entry in batch:
-            for row in entry.rows:
-                for party in _parties(row):
-                    self._raise(party)
+        """Raise the hint of every client whose agent is about to have something new."""
+        clients = self._clients_in(self._heads.directory)
+        if clients:
+            for entry in batch:
+                for row in entry.rows:
+                    if not isinstance(row, SeenRow) and (client := clients.get(_party(row))):
+                        self._raise(client)
 
-    def _raise(self, party: str) -> None:
-        self._dirty.add(party)
-        agent = self._heads.directory.agents.get(party)
-        if agent is None or agent.connection not in ("client", "wake") or party in self._raised:
+    def _clients_in(self, directory: Directory) -> dict[str, str]:
+        """The agents that have a client, and which: looked for again when somebody has changed."""
+        if self._looked_in is not directory:
+            self._looked_in = directory
+            self._clients = {agent.agent_id: agent.client for agent in directory.agents.values() if agent.client}
+        return self._clients
+
+    def _raise(self, client: str) -> None:
+        self._dirty.add(client)
+        if client in self._raised:
             return
-        self._raised.add(party)
-        path = Path(self._path_of(str(self._home), agent.alias))
+        self._raised.add(client)
+        path = Path(self._path_of(str(self._home), client))
         try:
             _replace(path, b"1\n", lasting=False)
         except OSError:
             path.unlink(missing_ok=True)  # no hint means: look
 
     def committed(self, rows: tuple[Row, ...]) -> None:
-        """Count again for those whose inbox changed."""
+        """Count again for the clients of those whose inbox changed, and for all where an agent did."""
+        clients = self._clients_in(self._heads.committed_directory)
         for row in rows:
-            self._dirty.update(p for p in _parties(row, seen=True) if p in self._heads.directory.agents)
+            if isinstance(row, AgentRow):
+                self._dirty.update(CLIENTS, clients.values())
+            elif clients and (client := clients.get(_party(row))):
+                self._dirty.add(client)
         if self._dirty:
             self._wake.set()
 
@@ -233,32 +252,28 @@ class Hints:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            for party in list(self._dirty):
-                self._dirty.discard(party)
-                agent = self._heads.committed_directory.agents.get(party)
-                if agent is not None and agent.connection in ("client", "wake"):
-                    await self._lower(party, agent.alias)
+            for client in list(self._dirty):
+                self._dirty.discard(client)
+                await self._lower(client)
 
-    async def _lower(self, party: str, alias: str) -> None:
-        self._raised.discard(party)
-        count = await self._views.unseen(party)
-        if party in self._raised:
+    async def _lower(self, client: str) -> None:
+        self._raised.discard(client)
+        agents = self._heads.committed_directory.agents.values()
+        count = sum([await self._views.unseen(agent.agent_id) for agent in agents if agent.client == client])
+        if client in self._raised:
             return  # something came meanwhile: the next round counts it
-        path = Path(self._path_of(str(self._home), alias))
+        path = Path(self._path_of(str(self._home), client))
         try:
             _replace(path, f"{count}\n".encode(), lasting=False)
         except OSError:
             await asyncio.to_thread(path.unlink, True)  # no hint means: look
 
 
-def _parties(row: Row, *, seen: bool = False) -> list[str]:
+def _party(row: Row) -> str:
+    """Whose inbox a row changes."""
     if isinstance(row, TaskRow):
-        return [row.turn] if row.turn else []
-    if isinstance(row, NoticeRow):
-        return [row.party]
-    if seen and isinstance(row, SeenRow):
-        return [row.party]
-    return []
+        return row.turn
+    return row.party if isinstance(row, NoticeRow | SeenRow) else ""
 
 
 class Refusals:

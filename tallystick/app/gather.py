@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from msgspec.structs import replace
-
 from tallystick.app.clock import HighWater
 from tallystick.app.heads import Heads
 from tallystick.app.presence import Presence
@@ -42,9 +40,11 @@ class Gather:
 
     async def context(self, command: cmd.Command, actor: Actor, work: Work | None) -> Context:
         """Everything a decision about this command rests on, besides the task itself."""
-        context = Context(now=self._clock.now(), actor=actor, directory=self._heads.directory, limits=self._limits)
         more = self._more.get(type(command))
-        return replace(context, **await more(command, actor, work)) if more else context
+        facts = await more(command, actor, work) if more else {}
+        return Context(
+            now=self._clock.now(), actor=actor, directory=self._heads.directory, limits=self._limits, **facts
+        )
 
     async def _children(self, c: cmd.TaskCommand, _actor: Actor, _work: Work | None) -> Facts:
         return {"open_children": await self._heads.children.of(c.task_id)}
@@ -60,17 +60,21 @@ class Gather:
     async def _for_reassign(self, c: cmd.ReassignTask, _actor: Actor, work: Work | None) -> Facts:
         return {
             "ancestors": await self._ancestors(work.task.parent) if work else (),
-            "live": self._live(c.assignee),
+            **self._presences(c.assignee),
         }
 
-    def _live(self, agent: str) -> frozenset[str]:
-        return frozenset({agent}) if self._presence.is_live(agent, self._heads.directory) else frozenset()
+    def _presences(self, agent: str) -> Facts:
+        found = frozenset({agent})
+        return {
+            "live": found if self._presence.is_told(agent, self._heads.directory) else frozenset(),
+            "reachable": found if self._presence.is_reachable(agent, self._heads.directory) else frozenset(),
+        }
 
     async def _for_submit(self, c: cmd.SubmitTask, actor: Actor, _work: Work | None) -> Facts:
         requester = c.requester if c.requester and actor.kind is ActorKind.HOST else actor.id
         held = await self._heads.held.of(actor.session) if actor.session and c.parent is None else ()
         parent_id = c.parent if c.parent is not None else held[0] if len(held) == 1 else ""
-        ancestors = await self._ancestors(parent_id)
+        ancestors = await self._ancestors(parent_id) if parent_id else ()
         command_agent = self._heads.directory.agents.get(c.assignee)
         pushed = command_agent is not None and command_agent.connection in ("command", "drive")
         return {
@@ -81,7 +85,7 @@ class Gather:
             "duplicate": await self.duplicate(c.workspace, requester, c.key) if c.key else None,
             "queued": await self._heads.queued(c.assignee) if c.assignee else 0,
             "queued_by_sender": await self._heads.queued_by(c.assignee, actor.id) if pushed else 0,
-            "live": self._live(c.assignee),
+            **self._presences(c.assignee),
         }
 
     async def _ancestors(self, task_id: str) -> tuple[Task, ...]:

@@ -50,6 +50,9 @@ class Orphans:
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def _is_awaited(self, job: RunningJob) -> bool:
+        if is_id(job.label, Prefix.WAKE):
+            found = (agent.waking.wake(job.label) for agent in self._heads.committed_directory.agents.values())
+            return any(wake is not None and wake.open for wake in found)
         if not is_id(job.label, Prefix.TASK):
             return False
         work = await self._heads.work(job.label)

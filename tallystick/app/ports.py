@@ -9,11 +9,12 @@ from typing import Protocol
 
 import msgspec
 
-from tallystick.core.directory import Agent
+from tallystick.core.directory import Agent, SessionState
 from tallystick.core.events import Text
 from tallystick.core.identity import Prefix
 from tallystick.core.model import Artifact, CheckRun, GitReference, Output
 from tallystick.core.state import Work
+from tallystick.core.wake import Wake
 
 
 class Clock(Protocol):
@@ -195,6 +196,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     """What is there and cannot be part of it: pipes, devices, nested repositories, unreadable or very large files."""
 
 
+class WorkState(msgspec.Struct, frozen=True):
+    """Where a work tree stands."""
+
+    commit: str
+    changed: tuple[str, ...]
+    """Some of the paths that differ from the commit, or may; empty: none does."""
+
+
 class Line(msgspec.Struct, frozen=True):
     """Where a line of a file comes from."""
 
@@ -234,6 +243,14 @@ class Git(Protocol):
         """Uncommitted work of a work tree, untracked files included, as a commit in the mirror."""
         ...
 
+    async def state(self, directory: Path) -> WorkState | None:
+        """Which commit a work tree stands at, and whether there is work beyond it; None outside of any."""
+        ...
+
+    async def tip(self, directory: Path, revision: str) -> str:
+        """The commit that a name stands for in the repository around a directory; empty where it names none now."""
+        ...
+
     async def has(self, repository: str, commit: str) -> bool:
         """Whether the mirror holds the commit."""
         ...
@@ -271,6 +288,67 @@ class Git(Protocol):
 
     async def version(self) -> str:
         """The version of git."""
+        ...
+
+
+# --- waking -----------------------------------------------------------------------------------------------------
+
+
+class Summons(msgspec.Struct, frozen=True, kw_only=True):
+    """What an entry is given to wake a session with, and is asked about later."""
+
+    wake: Wake
+    agent: Agent
+    session: SessionState | None
+    """The session that sleeps; None where a command starts a new one."""
+    text: str
+    """What it is told: to look again, at which ids. The id of the wake stands in it."""
+    items: tuple[str, ...] = ()
+    """Ids of what it is about."""
+    directory: str = ""
+    """Where to start something new: the root of the workspace; empty for none."""
+
+
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a wake now: an outcome of `core.wake.WAKES`."""
+
+    outcome: str
+    turn: str = ""
+    """The client's own id of the turn."""
+    detail: str = ""
+    """What was seen, for people; one line."""
+
+
+class Waker(Protocol):
+    """A formal entry by which a sleeping session of one client can be told to look again.
+
+    Never puts anything into a turn that runs, never types, never answers what the client asks its person."""
+
+    async def reachable(self, agent: Agent, session: SessionState | None) -> bool:
+        """Whether the entry would take a wake now. Cheap, and never starts anything."""
+        ...
+
+    async def wake(self, summons: Summons) -> Admission:
+        """Hand it over, once. The answer claims no more than the entry said."""
+        ...
+
+    async def outcome(self, summons: Summons) -> Admission:
+        """What comes after `summons.wake.outcome`: waits until there is something to say. After a restart of the host
+        it is asked about what an earlier one intended: `unverified` where nothing shows."""
+        ...
+
+    async def end(self, summons: Summons) -> bool:
+        """A person stopped the agent: end what runs only because of this wake, and take back what has not begun. False
+        where nothing was ended; a turn in a session of a person is theirs."""
+        ...
+
+
+class History(Protocol):
+    """A client's own record of a conversation, as proof of what entered it."""
+
+    def proof(self, transcript: str, history: str, words: tuple[str, ...]) -> str:
+        """Where the newest record stands (file and record) by which one of the words entered that conversation from
+        outside; empty where none does. Reads a bounded part of one file of that client, and nothing else."""
         ...
 
 
@@ -391,4 +469,3 @@ class Notifier(Protocol):
 
     async def clear(self, key: str) -> None:
         """Take one away again; nothing where it is gone already."""
-        ...

@@ -22,13 +22,16 @@ class Presence:
         """Sessions that `lapsed` told of. When they were heard stays known: a lease is longer than presence."""
         self._leases: dict[str, tuple[float, float]] = {}
         """By task: the end of the lease as the log says it, and the same on boot time."""
+        self._reachable: set[str] = set()
+        """Sessions (and agents that a command wakes) whose entry would take a wake now."""
 
     def heard(self, session: str) -> bool:
         """Note a sign of life; True if it had been silent for long enough to have lapsed."""
         now = self._clock.clock.boot()
         before = self._heard.get(session)
         self._heard[session] = now
-        self._told.discard(session)
+        if self._told:
+            self._told.discard(session)
         return before is None or now - before >= self._limits.presence_seconds
 
     def silent_seconds(self, session: str) -> float | None:
@@ -46,6 +49,30 @@ class Presence:
         mine = directory.open_sessions.get(agent, ())
         return any(self.of_session(session) in ("live", "suspect") for session in mine)
 
+    def is_told(self, agent: str, directory: Directory) -> bool:
+        """Whether an agent has a live session whose client's hooks were heard of: it sees its inbox at its pauses."""
+        mine = (directory.sessions[session] for session in directory.open_sessions.get(agent, ()))
+        return any(s.history and self.of_session(s.session_id) in ("live", "suspect") for s in mine)
+
+    def is_reachable(self, agent: str, directory: Directory) -> bool:
+        """Whether an entry would wake it now."""
+        mine = directory.open_sessions.get(agent, ())
+        return agent in self._reachable or any(session in self._reachable for session in mine)
+
+    def is_reachable_session(self, session: str) -> bool:
+        """Whether the entry of that very session would take a wake now."""
+        return session in self._reachable
+
+    def note_reachable(self, who: str, *, now: bool) -> bool:
+        """Whether the entry of a session (or of an agent that a command wakes) would take a wake now; True if that is
+        another than before."""
+        before = who in self._reachable
+        if now:
+            self._reachable.add(who)
+        else:
+            self._reachable.discard(who)
+        return before != now
+
     def lapsed(self) -> list[str]:
         """Sessions that have just been silent for too long; each is told once."""
         gone = [s for s in self._heard if s not in self._told and self.of_session(s) == "lapsed"]
@@ -56,11 +83,11 @@ class Presence:
 
     def committed(self, recorded: Recorded, rows: tuple[Row, ...]) -> None:
         """A lease that has just been given is counted from now on boot time, whatever the wall clock does later."""
-        lease_until = getattr(recorded.event, "lease_until", 0.0)
+        lease_until: float = getattr(recorded.event, "lease_until", 0.0)
         if lease_until:
             self._leases[recorded.stream] = (lease_until, self._clock.clock.boot() + lease_until - recorded.at)
-        if any(isinstance(row, TaskRow) and not row.open for row in rows):
-            self._leases.pop(recorded.stream, None)
+        if recorded.stream in self._leases and any(isinstance(row, TaskRow) and not row.open for row in rows):
+            del self._leases[recorded.stream]
 
     def lease_left(self, task: Task) -> float:
         """Seconds left of a task's lease, renewed by any sign of life of its session."""

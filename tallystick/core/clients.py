@@ -24,6 +24,8 @@ class Client(Value, frozen=True, kw_only=True):
     """Its natural pauses at which a hook of ours is asked: session, prompt, tool, stop."""
     wake: str = ""
     """The formal entry by which an idle session can be started; empty: its person has to open it."""
+    tells_ends: bool = False
+    """Whether the host hears of the end of every turn, whatever waits: only then is it believed to be in one."""
     history: str = ""
     """What proves that a text entered its history; empty where nothing does."""
     recorded: str = "inferred: the reader acknowledged the body, or called again"
@@ -53,6 +55,7 @@ CLIENTS: Final[dict[str, Client]] = {
             provider="anthropic",
             pauses=("session", "prompt", "stop"),
             wake="a hook that waits (asyncRewake)",
+            tells_ends=True,
             history="transcript",
             recorded=_TRANSCRIPT,
         ),
@@ -71,6 +74,7 @@ CLIENTS: Final[dict[str, Client]] = {
             title="OpenCode",
             processes=("opencode",),
             provider="unknown",
+            pauses=("prompt", "stop"),
             wake="its HTTP API",
             history="messages of the session",
             recorded="the text among its messages; else inferred",

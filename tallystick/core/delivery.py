@@ -125,11 +125,20 @@ def _known(work: Work | None, delivery_id: str) -> Delivery:
 
 def _record(work: Work, c: cmd.RecordDelivery, ctx: Context, _sofar: Any) -> ev.DeliveryRecorded | Unchanged:
     delivery = _known(work, c.delivery_id)
+    proven = not c.proof.startswith("inferred")
+    if proven and ctx.actor.kind is ActorKind.HOST and _is_inferred(delivery):
+        return ev.DeliveryRecorded(**_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
     if _has(delivery, Fact.RECORDED) or not delivery.open:
         return Unchanged(work.task.task_id)
     if delivery.recipient != ctx.actor.id and ctx.actor.kind is not ActorKind.HOST:
         raise conflict("Only the recipient acknowledges its own delivery.", "Nothing is to be done.")
     return ev.DeliveryRecorded(**_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
+
+
+def _is_inferred(delivery: Delivery) -> bool:
+    """Whether its being recorded was concluded and not shown: what the client's own record proves takes its place."""
+    seen = next((f for f in delivery.facts if f.fact is Fact.RECORDED), None)
+    return seen is not None and (not seen.evidence or seen.evidence.startswith("inferred"))
 
 
 def _place(task: Task) -> dict[str, Any]:
@@ -246,7 +255,7 @@ def _add(d: Delivery, at: float, *facts: FactSeen, **changes: Any) -> Delivery:
 def _only(
     deliveries: tuple[Delivery, ...], delivery_id: str, change: Callable[[Delivery], Delivery]
 ) -> tuple[Delivery, ...]:
-    return tuple(change(d) if d.delivery_id == delivery_id else d for d in deliveries)
+    return tuple([change(d) if d.delivery_id == delivery_id else d for d in deliveries])
 
 
 def _new(r: ev.Recorded, task: Task, delivery_id: str, kind: str, recipient: str, **given: Any) -> Delivery:
@@ -285,9 +294,13 @@ def _claimed(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskClaimed, _t: Ta
     return _only(ds, e.delivery_id, change)
 
 
+_PROOFS = frozenset({ev.TaskClaimed, ev.DeliveryRecorded, ev.DeliveryBegun})
+"""What says itself whether the body was recorded."""
+
+
 def _inferred(ds: tuple[Delivery, ...], r: ev.Recorded) -> tuple[Delivery, ...]:
     """Any later call of the holding session shows that it has the body."""
-    if isinstance(r.event, ev.TaskClaimed | ev.DeliveryRecorded | ev.DeliveryBegun) or not ds:
+    if not ds or type(r.event) in _PROOFS:
         return ds
     last = ds[-1]
     if r.actor.id != last.recipient or r.actor.session != last.session or not last.open:
@@ -302,7 +315,12 @@ def _inferred(ds: tuple[Delivery, ...], r: ev.Recorded) -> tuple[Delivery, ...]:
 
 def _recorded(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryRecorded, _t: Task) -> tuple[Delivery, ...]:
     fact = FactSeen(Fact.RECORDED, r.at, e.witness, e.proof)
-    return _only(ds, e.delivery_id, lambda d: _add(d, r.at, fact))
+
+    def change(d: Delivery) -> Delivery:
+        kept = tuple(f for f in d.facts if f.fact is not Fact.RECORDED or e.proof.startswith("inferred"))
+        return _add(replace(d, facts=kept), r.at, fact)
+
+    return _only(ds, e.delivery_id, change)
 
 
 def _assignment_id(ds: tuple[Delivery, ...]) -> str:
@@ -349,7 +367,7 @@ def _answer(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.QuestionAnswered, ta
 
 
 def _ended(ds: tuple[Delivery, ...], at: float, how: str) -> tuple[Delivery, ...]:
-    return tuple(_end(d, at, how) if d.open else d for d in ds)
+    return tuple([_end(d, at, how) if d.open else d for d in ds])
 
 
 def _doubt_settled(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DoubtSettled, task: Task) -> tuple[Delivery, ...]:
@@ -380,7 +398,9 @@ def _again(how: str) -> Callable[..., tuple[Delivery, ...]]:
 
 
 def _corrected(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskCorrected, task: Task) -> tuple[Delivery, ...]:
-    return (*ds, _new(r, task, e.delivery_id, "assignment", task.assignee)) if e.delivery_id else ds
+    if not e.delivery_id:
+        return ds
+    return (*_ended(ds, r.at, "canceled"), _new(r, task, e.delivery_id, "assignment", task.assignee))
 
 
 def _admitted(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.TaskAdmitted, _t: Task) -> tuple[Delivery, ...]:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tallystick.core import events as ev
+from tallystick.core import wake
 from tallystick.core.model import CheckSpec, Value
 
 MODES = ("running", "paused", "stopped", "draining")
@@ -56,6 +57,7 @@ class Agent(Value, frozen=True):
     required: str = ""
     deleted: bool = False
     mode: str = "running"
+    waking: wake.Waking = wake.Waking()
 
 
 class SessionState(Value, frozen=True):
@@ -308,7 +310,12 @@ def _session_mode(d: Directory, r: ev.Recorded, e: ev.SessionModeChanged) -> Dir
 def _session_ended(d: Directory, r: ev.Recorded, _: ev.SessionEnded) -> Directory:
     agent = d.sessions[r.stream].agent
     left = {**d.open_sessions, agent: _sessions_without(d, agent, r.stream)}
-    return replace(_in_session(d, r, ended=True, presence="lapsed"), open_sessions=left)
+    after = replace(_in_session(d, r, ended=True, presence="lapsed"), open_sessions=left)
+    woken = d.agents.get(agent)
+    if woken is None:
+        return after
+    waking = wake.session_over(woken.waking, r.stream)
+    return replace(after, agents={**d.agents, agent: replace(woken, waking=waking)})
 
 
 def _linked(d: Directory, r: ev.Recorded, e: ev.SessionLinked) -> Directory:
@@ -318,6 +325,15 @@ def _linked(d: Directory, r: ev.Recorded, e: ev.SessionLinked) -> Directory:
 def _described(d: Directory, r: ev.Recorded, e: ev.SessionDescribed) -> Directory:
     client = f"{e.client} {e.version}".strip()
     return _in_session(d, r, client=client, level=e.level, level_detail=e.detail, place=e.directory)
+
+
+def _waking(fold: Callable[[wake.Waking, ev.Recorded, Any], wake.Waking]) -> Callable[..., Directory]:
+    """A change of what is known of an agent's wakes."""
+
+    def change(d: Directory, r: ev.Recorded, e: Any) -> Directory:
+        return _in_agent(d, r, waking=fold(d.agents[r.stream].waking, r, e))
+
+    return change
 
 
 def _presence(d: Directory, r: ev.Recorded, e: ev.PresenceChanged) -> Directory:
@@ -346,4 +362,9 @@ _CHANGES: dict[type, Callable[[Directory, ev.Recorded, Any], Directory]] = {
     ev.PresenceChanged: _presence,
     ev.InboxSeen: _touch,
     ev.CommandRefused: _touch,
+    ev.WakeIntended: _waking(wake.intended),
+    ev.WakeReported: _waking(wake.reported),
+    ev.WatchAdded: _waking(wake.watch_added),
+    ev.WatchRemoved: _waking(wake.watch_removed),
+    ev.WatchNoticed: _waking(wake.watch_noticed),
 }

@@ -66,6 +66,22 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     turn_note_seconds: Annotated[
         float, Meaning(gt=0, description="the shortest time between two notes of what a turn says")
     ] = 2.0
+    wake_batch_seconds: Annotated[
+        float, Meaning(ge=0, description="what comes meanwhile is one wake; an ask with --wake does not wait")
+    ] = 2.0
+    wake_busy_seconds: Annotated[float, Meaning(gt=0, description="wait after a busy client; costs no attempt")] = 30.0
+    wake_retry_seconds: Annotated[
+        tuple[float, ...], Meaning(description="waits between attempts to wake for the same items")
+    ] = (5.0, 30.0, 120.0, 600.0)
+    wake_proof_seconds: Annotated[
+        float, Meaning(gt=0, description="how long a client may take to show in its history that it was woken")
+    ] = 60.0
+    wake_turn_seconds: Annotated[
+        float, Meaning(gt=0, description="the longest turn that is waited for; then the wake is unverified")
+    ] = 2 * 3600.0
+    watches: Annotated[int, Meaning(ge=0, description="watched sources of one agent")] = 16
+    watch_seconds: Annotated[float, Meaning(gt=0, description="between two looks at what is watched")] = 2.0
+    sessions_seconds: Annotated[float, Meaning(gt=0, description="between two looks at clients that run")] = 5.0
     diagnostics_files: Annotated[int, Meaning(ge=1, description="rotated files of diagnostics")] = 5
     diagnostics_bytes: Annotated[int, Meaning(ge=1024, description="size of one such file")] = 10 * 1024 * 1024
     clock_skew_seconds: Annotated[float, Meaning(gt=0, description="clock skew that doctor warns of")] = 60.0

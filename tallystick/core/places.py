@@ -10,10 +10,12 @@ from typing import Any
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
+from tallystick.core.clients import CLIENTS
 from tallystick.core.directory import MODES, Agent, Directory, SessionState, Workspace, skeleton
 from tallystick.core.errors import conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, check_alias, short
 from tallystick.core.state import Context, Unchanged
+from tallystick.core.waking import RULES as WAKING_RULES
 
 CONNECTIONS = ("mailbox", "command", "client", "drive", "wake")
 INBOUND = ("accept", "hold", "refuse")
@@ -21,12 +23,12 @@ LONGEST_RUN_SECONDS = 30 * 86400
 """The longest time limit of a command or check; leases are reckoned from it."""
 
 
-def stream_of(command: cmd.PlaceCommands) -> str:
+def stream_of(command: cmd.PlaceCommands | cmd.WakingCommands) -> str:
     """The stream that a command of this kind writes."""
     return _STREAMS[type(command)](command)
 
 
-def decide(command: cmd.PlaceCommands, ctx: Context) -> ev.Happened | Unchanged:
+def decide(command: cmd.PlaceCommands | cmd.WakingCommands, ctx: Context) -> ev.Happened | Unchanged:
     """The event for a command to a party or place, `Unchanged`, or a refusal."""
     decided: ev.Happened | Unchanged = _RULES[type(command)](command, ctx)
     return decided
@@ -201,7 +203,7 @@ def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
     if c.connection == "client":
         _one_client(c, ctx)
     by_person = ctx.actor.kind is not ActorKind.AGENT
-    given = {name: getattr(c, name) for name in _GIVEN}
+    given = {name: getattr(c, name) for name in _GIVEN} | {"provider": _provider(c, known)}
     return ev.AgentJoined(
         agent_id=c.agent_id,
         alias=c.alias,
@@ -210,6 +212,13 @@ def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
         allow_provider=by_person,
         **given,
     )
+
+
+def _provider(c: cmd.JoinAgent, known: Agent | None) -> str | None:
+    """Whoever is bound to a known client sends its inputs where that client sends them, unless it is said otherwise."""
+    client = CLIENTS.get(c.client or "")
+    given_before = known is not None and known.client == c.client
+    return c.provider if c.provider is not None or client is None or given_before else client.provider
 
 
 _GIVEN = (
@@ -287,6 +296,7 @@ def _link(c: cmd.LinkSession, ctx: Context) -> ev.SessionLinked | Unchanged:
     _itself(session.agent, ctx, "say which conversation it is")
     if session.ended or (session.history, session.transcript) == (c.history, c.transcript):
         return Unchanged(c.session_id)
+    _one_process(session, c.history, ctx.directory)
     return ev.SessionLinked(history=c.history, transcript=c.transcript)
 
 
@@ -306,6 +316,17 @@ def _describe(c: cmd.DescribeSession, ctx: Context) -> ev.SessionDescribed | Unc
         level=c.level,
         detail=c.detail,
     )
+
+
+def _one_process(session: SessionState, history: str, directory: Directory) -> None:
+    """Two processes that go on with one conversation would each undo what the other was told."""
+    for known in directory.open_sessions.get(session.agent, ()):
+        other = directory.sessions[known]
+        if history and other.history == history and other.incarnation != session.incarnation:
+            raise conflict(
+                f"That conversation is open in another process already ({short(known)}).",
+                "Go on there, or close that one first.",
+            )
 
 
 def _note_presence(c: cmd.NotePresence, ctx: Context) -> ev.PresenceChanged | Unchanged:
@@ -347,6 +368,7 @@ _RULES: dict[type, Callable[[Any, Context], Any]] = {
     cmd.NotePresence: _note_presence,
     cmd.MarkSeen: _seen,
     cmd.NoteRefusal: _refusal,
+    **WAKING_RULES,
 }
 
 _STREAMS: dict[type, Callable[[Any], str]] = {
@@ -371,4 +393,5 @@ _STREAMS: dict[type, Callable[[Any], str]] = {
     cmd.NotePresence: lambda c: c.session_id,
     cmd.MarkSeen: lambda c: c.party,
     cmd.NoteRefusal: lambda _: "host",
+    **dict.fromkeys(WAKING_RULES, lambda c: c.agent_id),
 }

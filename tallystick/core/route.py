@@ -17,11 +17,15 @@ def presence(silent_seconds: float, limits: Limits) -> str:
     return "suspect" if silent_seconds < limits.presence_seconds else "lapsed"
 
 
+_RUNNING = {"running"}
+_STRICTER = ("running", "draining", "paused", "stopped")
+
+
 def agent_mode(agent: Agent, directory: Directory, workspace: str = "") -> str:
     """The strictest of what people said of the agent, its workspace and everything."""
     place = directory.workspaces.get(workspace)
-    order = ("running", "draining", "paused", "stopped")
-    return max((agent.mode, directory.mode, place.mode if place else "running"), key=order.index)
+    said = {agent.mode, directory.mode, place.mode if place else "running"}
+    return "running" if said == _RUNNING else max(said, key=_STRICTER.index)
 
 
 def is_stopped(actor_id: str, session: str, workspace: str, directory: Directory) -> bool:
@@ -33,13 +37,16 @@ def is_stopped(actor_id: str, session: str, workspace: str, directory: Directory
     return agent_mode(agent, directory, workspace) == "stopped" or (state is not None and state.mode == "stopped")
 
 
-def promise_to(agent: Agent, directory: Directory, *, live: bool) -> Promise:
-    """What the sender is told: never more than the connection can keep."""
+def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: bool = False) -> Promise:
+    """What the sender is told: never more than the connection can keep. `live`: it has a session whose hooks or runs
+    are heard of. `reachable`: an entry would wake it at this moment."""
     if agent.deleted or agent_mode(agent, directory) == "stopped":
         return Promise.OFFLINE
     if agent_mode(agent, directory) != "running":
         return Promise.MAILBOX
     if agent.connection in ("command", "drive"):
+        return Promise.LIVE
+    if agent.connection in ("client", "wake") and reachable:
         return Promise.LIVE
     if agent.connection in ("client", "wake") and live:
         return Promise.NEXT_TURN

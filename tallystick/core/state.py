@@ -26,6 +26,8 @@ from tallystick.core.model import (
     place,
 )
 
+_SUBMITTED = Fact.SUBMITTED
+
 
 class FactSeen(Value, frozen=True):
     """One fact of a delivery: when, and on whose word."""
@@ -68,7 +70,7 @@ class Delivery(Value, frozen=True):
     @property
     def open(self) -> bool:
         """Whether something can still become of it."""
-        return not self.ended and self.fact is not Fact.SUBMITTED
+        return not self.ended and self.facts[-1].fact is not _SUBMITTED
 
     @property
     def in_flight(self) -> bool:
@@ -203,7 +205,7 @@ class Task(Value, frozen=True):
         return place(self.state, self.reason)
 
 
-class Work(msgspec.Struct, frozen=True):
+class Work(msgspec.Struct, frozen=True, gc=False):
     """The aggregate of a task's stream: the task and its deliveries, oldest first."""
 
     task: Task
@@ -216,15 +218,19 @@ class Work(msgspec.Struct, frozen=True):
     @property
     def assignment(self) -> Delivery | None:
         """The newest delivery of the work itself (an assignment or a change)."""
-        return next((d for d in reversed(self.deliveries) if d.kind in ("assignment", "change")), None)
+        for d in reversed(self.deliveries):
+            if d.kind in ("assignment", "change"):
+                return d
+        return None
 
     @property
     def in_flight(self) -> bool:
         """Whether the work itself was pushed and its outcome is not known."""
-        return bool(self.task.running) or (self.assignment is not None and self.assignment.in_flight)
+        assignment = self.assignment
+        return bool(self.task.running) or (assignment is not None and assignment.in_flight)
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
+class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything else one decision rests on, frozen by `app` before it asks."""
 
     now: float
@@ -249,6 +255,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Deliveries to the recipient that are dispatched and not ended."""
     live: frozenset[str] = frozenset()
     """Of the agents that the command names: those heard from within the presence time."""
+    reachable: frozenset[str] = frozenset()
+    """Of the agents that the command names: those that an entry would wake now."""
     lease_until: float = 0.0
     """Renewed lease kept in memory, if it is later than the recorded one."""
 

@@ -89,6 +89,21 @@ def test_what_a_person_does_itself_is_not_told_to_it(home, desk):
     assert texts(desk.shown)[0].startswith("theirs was declined")
 
 
+def test_an_agent_that_nothing_can_wake_has_to_be_opened_and_its_person_is_told_once(home, desk):
+    with contextlib.closing(home.connect()) as connection:
+
+        def call(op, **args):
+            return connection.call(op, cwd=str(home.place), args=args)
+
+        call("join", name="closed", client="gemini")
+        for number in range(3):
+            assert call("ask", address="@closed", title=f"work {number}")["promise"] == "mailbox"
+        eventually(lambda: any("@closed" in text for text in texts(desk.shown)), "the notice")
+        call("ask", address="@two", title="something else")
+    say(home, "activity")
+    assert len([text for text in texts(desk.shown) if "open it" in text]) == 1
+
+
 def test_without_a_desktop_nothing_fails_and_doctor_says_so():
     with Home() as home:
         home.desk = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere"}

@@ -185,6 +185,41 @@ def test_a_tool_of_an_mcp_server_is_called_by_the_clients_own_name(model, dialec
     assert "CANNOT call tally.drop" in turn(model, dialect, script({"mcp": "tally.drop"}))
 
 
+def test_a_tool_that_a_client_loads_on_demand_is_looked_for_first_and_that_is_no_step(model):
+    def called(*messages):
+        body = {"model": "m", "tools": [{"name": "ToolSearch"}], "messages": [*messages]}
+        return gist("messages", json.loads(post(model, place("messages", False), body)[1]))
+
+    prompt = {"role": "user", "content": script({"mcp": "tally.take", "args": {"id": 1}}, {"text": "Taken."})}
+    name, args = called(prompt)
+    assert (name, args) == ("ToolSearch", {"query": "select:mcp__tally__take"})
+    call = {"type": "tool_use", "id": "t1", "name": name, "input": args}
+    found = {"type": "tool_result", "tool_use_id": "t1", "content": '<function>{"name": "mcp__tally__take"}</function>'}
+    searched = (prompt, {"role": "assistant", "content": [call]}, {"role": "user", "content": [found]})
+    assert called(*searched) == ("mcp__tally__take", {"id": 1})
+    none = {**found, "content": "No matching tools."}
+    assert "CANNOT call" in called(*searched[:2], {"role": "user", "content": [none]})
+    taken = {"type": "tool_result", "tool_use_id": "t2", "content": "{}"}
+    assert called(*searched, {"role": "user", "content": [taken]}) == "Taken."
+
+
+def test_a_tool_behind_a_program_is_called_by_a_program(model):
+    body = asked("chat", [script({"mcp": "tally.take", "args": {"id": 1}})])
+    body["tools"] = [{"type": "function", "function": {"name": "codemode"}}]
+    _, raw = post(model, place("chat", False), body)
+    assert gist("chat", json.loads(raw)) == ("codemode", {"code": 'return await tools.mcp__tally__take({"id": 1});'})
+
+
+@pytest.mark.parametrize("dialect", ["messages", "gemini"])
+def test_what_a_hook_puts_to_the_end_of_a_result_is_a_text_of_its_own(model, dialect):
+    model.rules.append(Rule("inbox", [{"shell": "inbox"}, {"text": "I looked."}]))
+    result = "done\n\n<system-reminder>\nlook at the inbox\n</system-reminder>\n\n<hook_context>more</hook_context>"
+    prompt = script({"shell": "true"}, {"text": "unheard"})
+    assert turn(model, dialect, prompt, (result,))[0] == SHELL[dialect]
+    assert model.requests[-1].seen.of("result") == ["done"]
+    assert turn(model, dialect, prompt, (result,), ("",)) == "I looked."
+
+
 def test_placeholders_reach_into_the_json_of_results_wherever_it_stands(model):
     steps = [
         {"shell": "inbox"},

@@ -31,7 +31,8 @@ def test_it_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> Non
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert names == here
-    assert {"tallystick/py.typed", "tallystick/edge/cli/hook.sh", "tallystick/store/sql/queries.sql"} <= names
+    hooks = {f"tallystick/edge/clients/{name}" for name in ("hook.sh", "pi/extension.ts", "opencode/plugin.js")}
+    assert {"tallystick/py.typed", "tallystick/store/sql/queries.sql", *hooks} <= names
 
 
 def test_installed_elsewhere_it_does_the_main_job(wheel: Path, tmp_path: Path) -> None:

@@ -502,71 +502,7 @@ def test_a_removed_working_directory_is_no_obstacle(home):
     assert home.python(code) == (0, "''\n", "")
 
 
-# --- the hook ---------------------------------------------------------------------------------------------------
-
-
-def install_hook(home, python=sys.executable):
-    words = {
-        "@HINT@": wire.hint_path(str(home.path), "claude"),
-        "@HOME@": str(home.path),
-        "@PYTHON@": python,
-        "@HOOK@": str(ROOT / "tallystick/_hook.py"),
-        "@CLIENT@": "claude",
-    }
-    text = (ROOT / "tallystick/edge/cli/hook.sh").read_text()
-    for word, value in words.items():
-        text = text.replace(word, value)
-    script = home.place / "hook.sh"
-    script.write_text(text)
-    return script
-
-
-def write_hint(home, text):
-    hint = Path(wire.hint_path(str(home.path), "claude"))
-    hint.parent.mkdir(parents=True, exist_ok=True)
-    hint.write_text(text)
-
-
-def test_a_hint_of_zero_starts_no_python(home):
-    mark = home.place / "started"
-    spy = home.place / "spy"
-    spy.write_text(f"#!/bin/sh\n: > {mark}\n")
-    spy.chmod(0o755)
-    script = install_hook(home, str(spy))
-    write_hint(home, "0\n")
-    assert home.run("sh", str(script)) == (0, "", "")
-    assert not mark.exists()
-    write_hint(home, "2\n")
-    home.run("sh", str(script))
-    assert mark.exists()
-
-
-@pytest.mark.parametrize("hint", ["1\n", "", "rubbish", None])
-def test_a_hint_that_is_not_zero_makes_the_hook_look(home, hint):
-    home.probe()
-    script = install_hook(home)
-    if hint is not None:
-        write_hint(home, hint)
-    assert home.run("sh", str(script)) == (0, "1 unseen for claude ✓\n", "")
-
-
-def test_the_hook_fails_open_with_one_line(home):
-    code, out, err = home.run("sh", str(install_hook(home)))
-    assert (code, out) == (0, "")
-    assert len(err.splitlines()) == 1
-    assert home.run("sh", str(install_hook(home, "/nowhere/python")))[0] == 0
-    assert home.holder() is None
-
-
-def test_the_hook_does_not_wait_for_a_host_that_hangs(home):
-    host = home.probe()
-    host.send_signal(signal.SIGSTOP)
-    try:
-        code, out, err = home.run("sh", str(install_hook(home)))
-    finally:
-        host.send_signal(signal.SIGCONT)
-    assert (code, out) == (0, "")
-    assert len(err.splitlines()) == 1
+# --- who listens --------------------------------------------------------------------------------------------------
 
 
 def test_a_stranger_behind_the_socket_is_told_nothing(home):

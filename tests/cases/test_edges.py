@@ -158,7 +158,7 @@ def test_case_81_a_hook_without_a_host_blocks_nobody(town):
     from tests.support.hosts import ROOT, Home
 
     with Home() as home:
-        code, out, err = home.run("python3", "-I", "-S", str(ROOT / "tallystick/_hook.py"), "claude")
+        code, out, err = home.run("python3", "-I", "-S", str(ROOT / "tallystick/_hook.py"), "claude", "stop")
     assert (code, out) == (0, "")
     assert err.count("\n") == 1
 

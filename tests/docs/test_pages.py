@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -76,7 +77,7 @@ def shell(page: Path) -> list[str]:
 def test_both_readmes_show_the_same_commands() -> None:
     english, chinese = transcript.READMES
     assert shell(english) == shell(chinese)
-    assert len(shell(english)) == 2
+    assert len(shell(english)) == 4
 
 
 def targets(page: Path) -> list[str]:
@@ -130,3 +131,14 @@ def test_pages_speak_of_codes_that_exist() -> None:
     known = {code.value for code in ErrorCode}
     text = (ROOT / "docs/how-to/script.md").read_text(encoding="utf-8")
     assert set(re.findall(r'"code":"(\w+)"', text)) <= known
+
+
+def test_the_entry_for_registries_is_of_this_version_and_names_a_command_that_is_there() -> None:
+    entry = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (package,) = entry["packages"]
+    assert entry["version"] == package["version"] == project["version"]
+    assert package["identifier"] == project["name"]
+    assert package["packageArguments"][0]["value"] in VERBS
+    assert len(entry["description"]) <= 100
+    assert f"<!-- mcp-name: {entry['name']} -->" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ import pytest
 
 from tallystick import wire
 from tallystick.app.failpoints import FAILPOINTS
+from tallystick.core.wake import BY_OUTCOME
 from tallystick.store.sqlite import FAILPOINTS as STORE_FAILPOINTS
 from tests.support.hosts import eventually
 from tests.support.places import Place, keepers, place_of
@@ -28,6 +29,8 @@ class Story:
         self.expected = {}
         self.seen = b""
         self.count = self.tool("tool", "echo $TALLY_INTENT > {fifo}; sleep 0.1; echo done")
+        self.wakes = self.tool("waked", "echo $TALLY_WAKE > {fifo}")
+        self.woken_by = b""
         self.tool("sleeper", "exec sleep 1000")
 
     def commit(self):
@@ -54,6 +57,8 @@ class Story:
     def join(self):
         for name in ("worker", "helper", "fixer"):
             self.place.call("join", name=name, cwd=str(self.repo))
+        waked = self.place.place / "waked" / "bin" / "waked"
+        self.place.call("join", name="waked", wake=str(waked), cwd=str(self.repo))
         for name in ("tool", "sleeper"):
             self.place.call("join", name=name, run=[str(self.place.place / name / "bin" / name)], cwd=str(self.repo),
                             seconds=1 if self.place.short else 60)
@@ -82,6 +87,20 @@ class Story:
             move()
 
     # --- the goals ---
+
+    def woken(self):
+        task = self.ask("woken", "@waked")
+        eventually(lambda: self.said_of(task)[-1:] == ["wake completed"], lambda: self.said_of(task))
+
+    def said_of(self, task):
+        trace = self.place.call("trace", task=task, cwd=str(self.repo))["events"]
+        return [line["what"] for line in trace if "wake" in line["what"]]
+
+    def wakings(self):
+        """The wakes that the command ran for."""
+        with suppress(BlockingIOError):
+            self.woken_by += os.read(self.wakes, 65536)
+        return self.woken_by.decode().split()
 
     def checked(self):
         task = self.ask("checked", "@worker", body="b" * 100_000, done_when_argv=["sh", "-c", "grep -q two a.txt"])
@@ -222,6 +241,7 @@ PARTS = {
     "command": ("commanded",),
     "process": ("commanded",),
     "verify": ("checked",),
+    "wakes": ("woken",),
 }
 EVERYWHERE = {"executor.before_append", "executor.after_append", "before_begin", "after_begin", "after_write",
               "before_commit", "after_commit"}
@@ -244,7 +264,9 @@ GOALS = {
     "erase_before_commit": ("erased",),
     "erase_after_commit": ("erased",),
 }
+WAKES_SOON = {"wake_batch_seconds": 0.05, "wake_retry_seconds": [0.1, 0.1, 0.1, 0.1]}
 SETTINGS = {
+    **{f"wakes.{point}": WAKES_SOON for point in ("before_intent", "after_intent", "before_report", "after_report")},
     "duties.before_freeze": {"rounds": 2},
     "duties.before_lapse": {"pull_lease_seconds": 0.3},
     "duties.before_doubt": {"command_lease_margin_seconds": 0.0},
@@ -316,6 +338,7 @@ def check(story):
     keys = Counter(work.task.key for work in works.values())
     assert all(keys[key] == 1 for key in story.expected)
     assert {works[task].task.key: task for task in story.expected.values()} == story.expected
+    check_wakes(events, story)
     runs = story.runs()
     assert len(runs) == len(set(runs)), "no attempt ran twice"
     if task := story.expected.get("commanded"):
@@ -323,3 +346,19 @@ def check(story):
     if task := story.expected.get("checked"):
         once = ("TaskSubmitted", "TaskClaimed", "QuestionAsked", "QuestionAnswered", "ResultHandedIn", "CheckReported")
         assert [kinds[task][name] for name in once] == [1] * 6
+
+
+def check_wakes(events, story):
+    """No wake ran twice, one was open at a time, and only a completed turn moved the cursor."""
+    wakings = story.wakings()
+    assert len(wakings) == len(set(wakings)), "no wake ran twice"
+    is_open, known = {}, {}
+    for event in (e.event for e in events):
+        if type(event).__name__ == "WakeIntended":
+            assert not is_open.get(event.target), "one at a time"
+            known[event.wake_id] = event.target
+            is_open[event.target] = True
+        elif type(event).__name__ == "WakeReported" and BY_OUTCOME[event.outcome].then != "open":
+            is_open[known[event.wake_id]] = False
+    if "woken" in story.expected:
+        assert wakings

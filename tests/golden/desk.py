@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tallystick.app.calls import CallerFacts, Terminal
-from tallystick.app.desk import forms
+from tallystick.app.desk import forms, installed
 from tallystick.app.desk.interface import Desk, Guest
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Actor, ActorKind
@@ -380,7 +380,46 @@ DIAGNOSIS = forms.Diagnosis(
     )
 )
 
+INSTALLATION = installed.Installation(
+    clients=(
+        installed.ClientShown(
+            client="claude",
+            title="Claude Code",
+            found=True,
+            version="2.1.332",
+            program="/usr/bin/claude",
+            config="/home/me/.claude",
+            files=(
+                installed.FileShown(
+                    path="/home/me/.claude.json",
+                    change="change",
+                    diff='--- /home/me/.claude.json\n+++ /home/me/.claude.json\n@@ -1 +1,2 @@\n {\n+  "mcpServers": {}',
+                ),
+            ),
+            notes=("Sessions that are open now get it when they are started again.",),
+        ),
+        installed.ClientShown(
+            client="codex",
+            title="Codex",
+            found=True,
+            version="",
+            program="",
+            config="/home/me/.codex",
+            files=(),
+            refused="/home/me/.codex/config.toml is no TOML: Expected '=' after a key (at line 3, column 5).",
+            remedy="Mend that line, then repeat the command.",
+        ),
+    ),
+    scope="user",
+    removal=False,
+    applied=False,
+    digest=DIGEST,
+)
+
 CANNED: dict[str, Any] = {
+    "plan_install": INSTALLATION,
+    "install": msgspec.structs.replace(INSTALLATION, applied=True, agent="@pen"),
+    "snippet": installed.Snippet(client="", text='{\n  "mcpServers": {}\n}\n'),
     "ask": RECEIPT,
     "take": TAKEN,
     "submit": CHECKING,
@@ -408,6 +447,22 @@ CANNED: dict[str, Any] = {
         because="the user of this host",
         read_only=False,
     ),
+    "watch": forms.Done(
+        detail="@reviewer is woken for ref main of /home/me/shop.", id="wch_01JDB7Z8C0000000000000W999"
+    ),
+    "watches": forms.Watched(
+        watches=(
+            {
+                "watch_id": "wch_01JDB7Z8C0000000000000W999",
+                "agent": "@reviewer",
+                "kind": "ref",
+                "what": "ref main of /home/me/shop",
+                "changed": True,
+                "by": "@human",
+            },
+        )
+    ),
+    "unwatch": forms.Done(detail="wch_00w999 of @reviewer is watched no longer."),
     "workspaces": forms.Workspaces(workspaces=(WORKSPACE_SHOWN,)),
     "register_workspace": WORKSPACE_SHOWN,
     "allow": forms.Done(detail="anthropic may get the inputs of shop."),

@@ -403,7 +403,7 @@ def test_a_long_head_is_refused(served):
         ("POST /v2/whoami HTTP/1.1", 404),
         ("POST /v1/down HTTP/1.1", 404),
         ("POST /v1/cli HTTP/1.1", 404),
-        ("POST /v1/inbox_hint HTTP/1.1", 404),
+        ("POST /v1/hook HTTP/1.1", 404),
         ("GET /token HTTP/1.1", 404),
         ("GET / HTTP/1.1", 404),
     ],

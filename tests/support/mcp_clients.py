@@ -1,13 +1,12 @@
 """Clients of the MCP door: a raw one that sees every line of `tally mcp`, and the official SDK's on both transports."""
 
 import json
-import os
 import queue
 import sys
 import threading
 from contextlib import asynccontextmanager, contextmanager
 
-from tests.support.hosts import ROOT, RUN_TALLY, SECONDS, Home
+from tests.support.hosts import RUN_TALLY, SECONDS, Home
 
 VERSION = "2026-07-28"
 ENVELOPE = {
@@ -21,8 +20,19 @@ ERAS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", VERSION)
 class Agent:
     """`tally mcp` as a client starts it; its lines are read as they come."""
 
-    def __init__(self, home, *words, version="2025-06-18", env=None, begin=True, cwd=None, **options):
-        self.child = home.spawn_tally("mcp", *words, env=env, stdin=-1, cwd=cwd or home.place, **options)
+    def __init__(self, home, *words, version="2025-06-18", env=None, cwd=None, capabilities=None):
+        child = home.spawn_tally("mcp", *words, env=env, stdin=-1, cwd=cwd or home.place)
+        self._begin(child, version, capabilities)
+
+    @classmethod
+    def over(cls, child, version="2025-06-18"):
+        """One that was started otherwise."""
+        agent = cls.__new__(cls)
+        agent._begin(child, version)
+        return agent
+
+    def _begin(self, child, version, capabilities=None):
+        self.child = child
         self.version = version
         self.last = 0
         self.answers = {}
@@ -31,8 +41,9 @@ class Agent:
         self.stray = []
         self.raw = []
         threading.Thread(target=self._read, daemon=True).start()
-        if begin and version != VERSION:
-            self.hello = self.ask("initialize", protocolVersion=version, capabilities={}, clientInfo=CLIENT)
+        if version != VERSION:
+            told = {"capabilities": capabilities or {}, "clientInfo": CLIENT}
+            self.hello = self.ask("initialize", protocolVersion=version, **told)
             self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def _read(self):
@@ -141,7 +152,7 @@ class HttpAgent:
             params = message["params"]
             name = params.get("name", params.get("uri"))
             more = {"mcp-protocol-version": VERSION, "mcp-method": message["method"]}
-            more |= {"mcp-name": name} if name else {}
+            more |= {"mcp-name": str(name)} if name else {}
         response = self.client.post(self.path, json=message, headers={**self.headers, **more})
         if "mcp-session-id" in response.headers:
             self.headers["mcp-session-id"] = response.headers["mcp-session-id"]
@@ -224,9 +235,3 @@ async def sdk_http(site, name, mode="auto", **options):
         transport = streamable_http_client(f"{site.url}/mcp?as={name}", http_client=http)
         async with Client(transport, mode=mode, read_timeout_seconds=SECONDS, **options) as client:
             yield client
-
-
-def wrapped_environment(**more):
-    """This process's environment without what concerns the product."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("TALLY_", "PYTHON", "LC_"))}
-    return {**kept, "PYTHONPATH": str(ROOT), **more}

@@ -67,8 +67,11 @@ async def tasks(call):
     return len(SERVER[0].tasks)
 
 
-async def inbox_hint(call):
-    return {"text": f"1 unseen for {call.arguments['client']} ✓\n"}
+async def hook(call):
+    asked = call.arguments["args"]
+    if asked["event"] == "wait":
+        return {"err": f"wake up ✓ {asked['raw'].strip()}\n", "exit": 2}
+    return {"out": f"1 unseen for {call.arguments['client']} ✓ {asked['raw'].strip()}\n"}
 
 
 async def cli(call):
@@ -172,7 +175,7 @@ def build(settings):
         unlisten=unlisten,
         slow_write=slow_write,
         tasks=tasks,
-        inbox_hint=inbox_hint,
+        hook=hook,
     )
     return host
 

@@ -438,3 +438,40 @@ def test_reassigning_tells_the_old_holder_and_cancels_its_delivery(world: World)
     assert world.delivery(task_id, 0).ended == "canceled"
     assert [n.kind for n in world.table("notices") if n.party == WORKER] == ["reassigned"]
     world.refuses(ErrorCode.DENIED, cmd.HandInResult, task_id, agent(WORKER, door="cli"), fence=None)
+
+
+def test_what_the_clients_own_record_proves_takes_the_place_of_what_was_inferred(world: World) -> None:
+    task_id = world.taken()
+    world.act(cmd.RecordDelivery, task_id, WORKER, witness=WORKER)
+    proof = "session.jsonl at byte 7: user"
+    world.act(cmd.RecordDelivery, task_id, HOST.id, witness=WORKER, proof=proof)
+    assert [f.evidence for f in world.delivery(task_id).facts if f.fact is Fact.RECORDED] == [proof]
+    again = world.act(cmd.RecordDelivery, task_id, HOST.id, witness=WORKER, proof="another")
+    assert isinstance(again, Unchanged)
+
+
+def test_a_proof_may_come_after_the_result(world: World) -> None:
+    task_id = world.taken()
+    world.act(cmd.HandInResult, task_id, WORKER)
+    world.act(cmd.RecordDelivery, task_id, HOST.id, witness=WORKER, proof="session.jsonl at byte 7: user")
+    order = [f.fact for f in world.delivery(task_id).facts]
+    assert order.index(Fact.RECORDED) < order.index(Fact.WORKING) < order.index(Fact.SUBMITTED)
+    assert world.facts(task_id)[-1][0] == "submitted"
+
+
+def test_a_recipient_proves_nothing_about_itself(world: World) -> None:
+    task_id = world.taken()
+    world.act(cmd.RecordDelivery, task_id, WORKER, witness=WORKER)
+    assert isinstance(world.act(cmd.RecordDelivery, task_id, WORKER, witness=WORKER, proof="mine"), Unchanged)
+
+
+def test_a_task_whose_session_has_ended_lapses_at_once_and_its_agent_takes_it_again(world: World) -> None:
+    task_id = world.taken()
+    world.refuses(ErrorCode.CONFLICT, cmd.LapseLease, task_id, HOST.id)
+    world.do(cmd.EndSession(session_id=SESSIONS[WORKER]), HOST)
+    event = world.act(cmd.LapseLease, task_id, HOST.id, detail="its session has ended")
+    assert (event.previous, event.detail) == (WORKER, "its session has ended")
+    assert world.place(task_id) == "submitted/new"
+    assert world.task(task_id).attempt == 2
+    world.act(cmd.ClaimTask, task_id, agent(WORKER, SECOND), session=SECOND)
+    assert world.task(task_id).session == SECOND

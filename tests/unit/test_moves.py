@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tallystick.core import commands as cmd
-from tallystick.core.errors import ErrorCode
+from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST
 from tallystick.core.model import Fact, Reason, TaskState
 from tallystick.core.model import place as place_of
@@ -411,3 +411,21 @@ def test_after_a_stop_nothing_is_taken_from_a_holder_but_that_it_gives_the_task_
     world.refuses_ask(ErrorCode.UNAVAILABLE if target != "agent" else ErrorCode.DENIED, WORKER, to=ASKER)
     world.act(cmd.ReleaseTask, task_id, WORKER)
     assert world.place(task_id) == "submitted/new"
+
+
+def test_a_check_that_a_person_denies_leaves_the_result_to_a_reviewer_and_nobody_holds_it(world: World) -> None:
+    task = world.in_check()
+    world.act(cmd.RequestPermission, task, WORKER, permission_id="prm_1", action="run it", digest="d" * 64)
+    world.act(cmd.DecidePermission, task, ANN, permission_id="prm_1", decision="reject_once")
+    assert world.place(task) == "input_required/review"
+    assert world.task(task).holder == ""
+
+
+def test_correcting_what_runs_ends_that_attempt_and_begins_another(world: World) -> None:
+    task = world.pushed()
+    first = world.delivery(task).delivery_id
+    world.act(cmd.CorrectTask, task, ANN, state=TaskState.SUBMITTED, reason=Reason.NEW)
+    assert [d.ended for d in world.work[task].deliveries] == ["canceled", ""]
+    begun = cmd.BeginDelivery(task_id=task, delivery_id=first, witness="host")
+    with pytest.raises(Refused):
+        world.do(begun, HOST)

@@ -412,3 +412,19 @@ def test_a_session_is_linked_to_the_conversation_that_its_hook_tells_of(world: W
     assert world.directory.sessions[session].transcript == "/t.jsonl"
     assert isinstance(world.do(link, WORKER), Unchanged)
     refuses(world, ErrorCode.DENIED, link, SHY)
+
+
+def test_an_agent_of_a_known_client_has_its_provider_unless_another_is_given(world: World) -> None:
+    agent = fresh(world)
+    world.do(join(agent, "pen", connection="client", client="codex"), ANN)
+    assert world.directory.agents[agent].provider == "openai"
+    assert "openai" in world.directory.workspaces[HOME].providers
+    world.do(join(agent, "pen", provider="local"), ANN)
+    world.do(join(agent, "pen", connection="client", client="codex", strengths="reads"), ANN)
+    assert world.directory.agents[agent].provider == "local"
+
+
+def test_an_agent_that_binds_itself_consents_to_no_provider(world: World) -> None:
+    world.do(join(WORKER, "worker", connection="client", client="claude"), WORKER)
+    assert world.directory.agents[WORKER].provider == "anthropic"
+    assert "anthropic" not in world.directory.workspaces[HOME].providers

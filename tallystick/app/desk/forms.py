@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
+class Form(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Base of what a verb takes or gives."""
 
 
@@ -95,6 +95,18 @@ class NewCheck(Form, frozen=True, kw_only=True):
     seconds: int = 0
 
 
+class Watch(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`tally watch add AGENT`: one of `file`, `ref` and `inbox`."""
+
+    agent: str
+    file: str = ""
+    """A path, or a pattern with `*`, `?`, `[…]` or `**`."""
+    ref: str = ""
+    repo: str = ""
+    """The directory whose repository `ref` is in; empty: where the caller is."""
+    inbox: bool = False
+
+
 # --- given ------------------------------------------------------------------------------------------------------
 
 
@@ -126,6 +138,24 @@ class Taken(Form, frozen=True, kw_only=True):
     delivery_id: str
     title: str
     brief: dict[str, Any]
+
+
+class Outcome(Form, frozen=True, kw_only=True):
+    """What has become of a task so far, without its history: for whoever waits for the result alone."""
+
+    task_id: str
+    state: str
+    reason: str
+    turn: str
+    version: int
+    revision: int
+    result: str
+    """The words of the newest hand-in."""
+    commit: str
+    question: str
+    verdict: str
+    """The words of a failure, refusal or wish for changes."""
+    unverified: bool
 
 
 class Moved(Form, frozen=True, kw_only=True):
@@ -431,6 +461,13 @@ class Diagnosis(Form, frozen=True, kw_only=True):
     """`tally doctor`."""
 
     findings: tuple[Finding, ...]
+
+
+class Watched(Form, frozen=True, kw_only=True):
+    """`tally watch list`."""
+
+    watches: tuple[dict[str, Any], ...]
+    """Each: watch_id, agent, kind, what, changed (how often is not kept: whether it ever was since), by."""
 
 
 class Done(Form, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from collections.abc import Awaitable, Callable
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tallystick.app.calls import CallerFacts
+from tallystick.app.clients import Installer
 from tallystick.app.clock import HighWater
 from tallystick.app.desk import forms
 from tallystick.app.desk.interface import Guest
@@ -20,8 +22,11 @@ from tallystick.app.feed import Feed
 from tallystick.app.heads import Heads
 from tallystick.app.ports import Blobs, Drives, Git, Located, NewId, Runner
 from tallystick.app.presence import Presence
+from tallystick.app.sessions import Sessions
+from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
+from tallystick.app.watches import Watches
 from tallystick.core import commands as cmd
 from tallystick.core.caller import CallerClaim, identify, person_by_name, person_way
 from tallystick.core.clients import client_among, execution_of
@@ -45,6 +50,8 @@ from tallystick.store.interface import Maintenance, Store
 Examine = Callable[[str], Awaitable[list[forms.Finding]]]
 """Looks at one part of the host, for a workspace."""
 
+_GUESTS_KEPT = 1024
+
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the desk uses; made by `bootstrap`."""
@@ -63,10 +70,14 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     new_id: NewId
     git: Git
     runner: Runner
+    installer: Installer
     blobs: Blobs
     verifier: Verifier
     diagnostics: Diagnostics
     drives: Drives
+    turns: Turns
+    sessions: Sessions
+    watches: Watches
     engine: str
     """The database and its version, for doctor."""
     examine: tuple[Examine, ...] = ()
@@ -80,7 +91,12 @@ class Ground:
         self.s = services
         self._made_here = f"{services.home}/worktrees/"
         self._last: dict[str, str] = {}
+        self._guests: dict[tuple[int, str, str], tuple[CallerFacts, Guest]] = {}
+        self._guests_in: Directory | None = None
         self._shown_revision: dict[tuple[str, str], int] = {}
+        self._opening = asyncio.Lock()
+        self._held: dict[str, frozenset[tuple[str, int]]] = {}
+        self._greeted: dict[str, frozenset[tuple[str, int]]] = {}
 
     @property
     def directory(self) -> Directory:
@@ -93,6 +109,27 @@ class Ground:
         self, facts: CallerFacts, *, as_name: str = "", workspace: str = "", register: bool = False
     ) -> Guest:
         """Who calls, from where. `register`: join and ask register the repository they are in."""
+        # Only what rests on nothing but the directory and the same facts: paths are looked up every time.
+        timeless = not facts.directory and "/" not in workspace and not workspace.startswith(".")
+        known = self._known_guest(facts, as_name, workspace) if timeless else None
+        if known is None:
+            before = self.directory
+            known = await self._identified(facts, as_name, workspace, register=register)
+            if timeless and before is self.directory:
+                self._guests[id(facts), as_name, workspace] = facts, known
+        if known.actor.session and self.s.presence.heard(known.actor.session):
+            await self._note_live(known.actor.session)
+        return known
+
+    def _known_guest(self, facts: CallerFacts, as_name: str, workspace: str) -> Guest | None:
+        """The same caller's guest as before, while nobody and no place has changed."""
+        if self._guests_in is not self.directory or len(self._guests) >= _GUESTS_KEPT:
+            self._guests_in = self.directory
+            self._guests.clear()
+        found = self._guests.get((id(facts), as_name, workspace))
+        return found[1] if found is not None else None  # its facts are kept beside it, so no others have that id
+
+    async def _identified(self, facts: CallerFacts, as_name: str, workspace: str, *, register: bool) -> Guest:
         directory = await _resolved(facts.directory)
         place, registered = await self._workspace(facts, directory, workspace, register=register)
         claim = self._claim(facts, as_name, place)
@@ -101,8 +138,6 @@ class Ground:
         actor = await self._actor(verdict.kind, verdict.name, place, facts, workspace)
         way = person_way(claim)
         self._refuse_foreign(actor, place, workspace)
-        if actor.session and self.s.presence.heard(actor.session):
-            await self._note_live(actor.session)
         return Guest(
             actor=actor,
             subject=self.directory.owner_of(actor.id),
@@ -179,10 +214,21 @@ class Ground:
         so that whoever comes by command line types no fence."""
         execution = _execution(agent, facts)
         door = "client" if execution else "cli"
+        known = self._open_session(agent, place, door, execution)
+        if known:
+            return known
+        async with self._opening:  # a client starts its server and several hooks at once: they are one session
+            known = self._open_session(agent, place, door, execution)
+            return known or await self._new_session(agent, place, facts.door, door, execution)
+
+    def _open_session(self, agent: Agent, place: Workspace, door: str, execution: str) -> str:
         for known in self.directory.open_sessions.get(agent.agent_id, ()):
             session = self.directory.sessions[known]
             if session.workspace == place.workspace_id and (session.door, session.incarnation) == (door, execution):
                 return known
+        return ""
+
+    async def _new_session(self, agent: Agent, place: Workspace, came_by: str, door: str, execution: str) -> str:
         session_id = self.s.new_id(Prefix.SESSION)
         opened = cmd.OpenSession(
             session_id=session_id,
@@ -191,7 +237,7 @@ class Ground:
             door=door,
             incarnation=execution,
         )
-        actor = Actor(agent.agent_id, ActorKind.AGENT, session_id, facts.door)
+        actor = Actor(agent.agent_id, ActorKind.AGENT, session_id, came_by)
         await self.s.executor.execute(opened, actor, workspace=place.workspace_id)
         return session_id
 
@@ -372,7 +418,7 @@ class Ground:
                 raise not_found("There is no last task yet.", "List what is there with `tally board`.")
             return last
         if is_id(typed, Prefix.TASK):
-            work = await self.s.heads.work(typed)
+            work = self.s.heads.remembered(typed) or await self.s.heads.work(typed)
             if work is not None and self.sees(guest)(work.task.workspace):
                 return self.remember(guest, typed)
         return self.remember(guest, await self.s.views.find(typed, self.sees(guest)))
@@ -415,8 +461,8 @@ class Ground:
         task = outcome.work.task
         return forms.Moved(
             task_id=task.task_id,
-            state=task.state.value,
-            reason=task.reason.value,
+            state=str(task.state),
+            reason=str(task.reason),
             turn=self.directory.alias_of(task.turn) if task.turn else "",
             version=task.version,
             changed=outcome.recorded is not None,

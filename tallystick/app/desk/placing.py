@@ -79,6 +79,10 @@ class Placing(Ground):
             raise self.unknown_name(name, guest.workspace)
         return agent
 
+    async def agent(self, guest: Guest, name: str) -> forms.AgentShown:
+        """One agent of this workspace in full."""
+        return await self.s.views.agent(self.member(guest, name), guest.workspace)
+
     async def leave(self, guest: Guest, name: str, *, everywhere: bool = False) -> forms.Done:
         """Leave this workspace, or for good."""
         agent = self.member(guest, name)

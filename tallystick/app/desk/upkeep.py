@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tallystick.app.desk import forms
-from tallystick.app.desk.ground import Ground
+from tallystick.app.desk.examining import Examining
 from tallystick.app.desk.interface import Guest
 from tallystick.app.rebuild import replay
 from tallystick.app.views import show
@@ -25,7 +25,7 @@ _LOW_DISK_BYTES = 500 * 1024 * 1024
 _PAGE = 1000
 
 
-class Upkeep(Ground):
+class Upkeep(Examining):
     """doctor, log head, log verify, log replay, log export, log erase."""
 
     async def doctor(self, guest: Guest) -> forms.Diagnosis:
@@ -40,6 +40,7 @@ class Upkeep(Ground):
             await self._log(),
             *self._presence(guest),
             *await self._unread(guest),
+            *await self.examine_clients(guest),
         ]
         for examine in self.s.examine:
             findings += await examine(guest.workspace)

@@ -40,7 +40,8 @@ def agent(
 ) -> forms.AgentShown:
     """One agent as others see it."""
     place = directory.workspaces.get(workspace)
-    live = presence.is_live(found.agent_id, directory)
+    told = presence.is_told(found.agent_id, directory)
+    reachable = presence.is_reachable(found.agent_id, directory)
     sessions = [directory.sessions[s] for s in directory.open_sessions.get(found.agent_id, ())]
     return forms.AgentShown(
         agent_id=found.agent_id,
@@ -55,7 +56,7 @@ def agent(
         provider=found.provider,
         inbound=found.inbound,
         presence=_presence(found, [presence.of_session(s.session_id) for s in sessions]),
-        promise=promise_to(found, directory, live=live).value,
+        promise=promise_to(found, directory, live=told, reachable=reachable).value,
         mode=found.mode,
         level=level(found, directory, sandbox, workspace),
         model=found.model,

@@ -14,6 +14,7 @@ from tallystick.core.directory import Directory
 from tallystick.core.identity import Assertion
 from tallystick.core.model import BlobReference, CheckRun, Fact, GitReference, Reference, place
 from tallystick.core.state import Work
+from tallystick.core.wake import BY_OUTCOME
 
 
 @lru_cache(maxsize=4096)
@@ -65,9 +66,9 @@ def run(seen: CheckRun, tail: str = "") -> forms.RunShown:
 def what(recorded: ev.Recorded, directory: Directory) -> str:
     """The event in a few words."""
     event = recorded.event
-    name = _WORDS.get(type(event).__name__) or _spaced(type(event).__name__)
     if isinstance(event, ev.TaskSubmitted):
         return f"asked {who(event.assignee, directory) or '@coordinator'}"
+    name = _WORDS.get(type(event).__name__) or _spaced(type(event).__name__)
     if isinstance(event, ev.CheckReported):
         return f"check {event.run.check}: {event.run.outcome.value}"
     if isinstance(event, ev.TaskReassigned):
@@ -76,6 +77,10 @@ def what(recorded: ev.Recorded, directory: Directory) -> str:
         return f"refused {_spaced(event.command)}: {event.code}"
     if isinstance(event, ev.AgentJoined):
         return f"@{event.alias} joined"
+    if isinstance(event, ev.WakeIntended):
+        return f"about to wake {who(recorded.stream, directory)}"
+    if isinstance(event, ev.WakeReported):
+        return f"wake {event.outcome.replace('_', ' ')}"
     if isinstance(event, ev.PresenceChanged):
         return f"presence {event.presence}"
     if isinstance(event, ev.TurnStarted):
@@ -122,6 +127,10 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
     error = event.message if isinstance(event, ev.CommandRefused) else ""
     if isinstance(event, ev.DeliveryReturned | ev.DeliveryUnverified | ev.TurnEnded):
         error = event.detail
+    if isinstance(event, ev.WakeReported) and BY_OUTCOME[event.outcome].then == "attempt":
+        error = event.detail
+    if isinstance(event, ev.LeaseLapsed):
+        text = event.detail
     if isinstance(event, ev.CheckReported) and event.run.outcome.value != "passed":
         error = event.run.detail or f"exit {event.run.exit_code}"
     return forms.Line(
@@ -169,7 +178,7 @@ def facts(work: Work, history: list[ev.Recorded], directory: Directory) -> tuple
     persisted = _persisted(assignment.delivery_id, history)
     shown = [
         forms.FactShown(
-            fact=seen.fact.value,
+            fact=str(seen.fact),
             at=when(seen.at),
             witness=_witness(seen.witness, directory),
             evidence=persisted if seen.fact is Fact.PERSISTED else seen.evidence,

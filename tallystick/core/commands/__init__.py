@@ -72,12 +72,21 @@ from tallystick.core.commands.task import (
 )
 from tallystick.core.commands.task import TaskCommands as _TaskCommands
 from tallystick.core.commands.turns import EndTurn, NoteTurn, StartTurn, TurnCommands
+from tallystick.core.commands.waking import (
+    AddWatch,
+    IntendWake,
+    NoteWatched,
+    RemoveWatch,
+    ReportWake,
+    WakingCommands,
+)
 
 TaskCommands = _TaskCommands | TurnCommands
-Command = TaskCommands | PlaceCommands
+Command = TaskCommands | PlaceCommands | WakingCommands
 
 __all__ = [
     "AddCheck",
+    "AddWatch",
     "AdmitTask",
     "AllowProvider",
     "AnswerQuestion",
@@ -105,6 +114,7 @@ __all__ = [
     "FreezeTask",
     "HandInResult",
     "HolderCommand",
+    "IntendWake",
     "JoinAgent",
     "JoinPerson",
     "LapseLease",
@@ -116,6 +126,7 @@ __all__ = [
     "NotePresence",
     "NoteRefusal",
     "NoteTurn",
+    "NoteWatched",
     "OpenSession",
     "PlaceCommands",
     "ReassignTask",
@@ -125,9 +136,11 @@ __all__ = [
     "RegisterWorkspace",
     "ReleaseTask",
     "RemoveCheck",
+    "RemoveWatch",
     "RenameAgent",
     "ReportCheck",
     "ReportProgress",
+    "ReportWake",
     "RequestChanges",
     "RequestPermission",
     "RestartTask",
@@ -146,4 +159,5 @@ __all__ = [
     "TaskCommands",
     "TurnAwayTask",
     "TurnCommands",
+    "WakingCommands",
 ]

@@ -211,10 +211,11 @@ class ReleaseTask(HolderCommand, frozen=True, kw_only=True):
 
 
 class LapseLease(TaskCommand, frozen=True, kw_only=True):
-    """The lease of a pull holder is over."""
+    """The lease of a pull holder is over, or its session has ended."""
 
     delivery_id: str
     fence: int
+    detail: str = ""
 
 
 class RecoverLease(TaskCommand, frozen=True, kw_only=True):

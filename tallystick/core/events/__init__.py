@@ -79,15 +79,23 @@ from tallystick.core.events.task import (
 )
 from tallystick.core.events.task import TaskEvents as _TaskEvents
 from tallystick.core.events.turns import TurnEnded, TurnEvents, TurnNoted, TurnStarted
+from tallystick.core.events.waking import (
+    WakeIntended,
+    WakeReported,
+    WakingEvents,
+    WatchAdded,
+    WatchNoticed,
+    WatchRemoved,
+)
 from tallystick.core.events.words import ERASED, Happened, Text
 from tallystick.core.identity import Actor
 from tallystick.core.model import Fact
 
 TaskEvents = _TaskEvents | TurnEvents
-Event = TaskEvents | PlaceEvents
+Event = TaskEvents | PlaceEvents | WakingEvents
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event as it stands in the log."""
 
     position: int
@@ -199,6 +207,12 @@ __all__ = [
     "TurnMoved",
     "TurnNoted",
     "TurnStarted",
+    "WakeIntended",
+    "WakeReported",
+    "WakingEvents",
+    "WatchAdded",
+    "WatchNoticed",
+    "WatchRemoved",
     "WorkspaceModeChanged",
     "WorkspaceRegistered",
     "event_types",

@@ -209,10 +209,12 @@ class TaskReleased(TaskEvent, frozen=True, kw_only=True):
 
 
 class LeaseLapsed(TaskEvent, frozen=True, kw_only=True):
-    """The holder was silent for a whole lease; the task is due again with a new attempt."""
+    """The holder was silent for a whole lease, or its session has ended; the task is due again with a new attempt."""
 
     delivery_id: str
     previous: str
+    detail: str = ""
+    """Why, where it was not the time."""
 
 
 class LeaseRecovered(TaskEvent, frozen=True, kw_only=True):

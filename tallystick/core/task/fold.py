@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -27,6 +28,11 @@ _OF_TURNS = (ev.TurnStarted, ev.TurnNoted, ev.TurnEnded)
 
 def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
     """The task after one more of its events."""
+    return with_turn(task, moved(task, recorded), recorded.event, recorded.event.turn)  # type: ignore[union-attr]
+
+
+def moved(task: Task | None, recorded: ev.Recorded) -> Task:
+    """The same but for whose turn it is: that is worked out from it."""
     event = recorded.event
     if isinstance(event, ev.TaskSubmitted):
         return _submitted(recorded, event)
@@ -35,7 +41,17 @@ def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
     change = _CHANGES.get(type(event), _nothing)
     changes = change(task, recorded, event)
     changes.update(_common(task, recorded, event))
-    return _withdrawn(replace(task, **changes))
+    after = replace(task, **changes)
+    return _withdrawn(after) if after.permissions else after
+
+
+def with_turn(before: Task | None, after: Task, event: ev.Happened, turn: str) -> Task:
+    """A moved task, and whose turn it is then. To say something to somebody counts as giving the turn."""
+    if before is None:
+        return replace(after, turn=turn)
+    if type(event) in _MESSAGES or turn != before.turn:
+        return replace(after, turn=turn, turn_version=after.version)
+    return after
 
 
 def _withdrawn(task: Task) -> Task:
@@ -52,7 +68,6 @@ def _common(task: Task, r: ev.Recorded, e: Any) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "state": e.state,
         "reason": e.reason,
-        "turn": e.turn,
         "version": r.version,
         "updated_at": r.at,
         "closed_at": (task.closed_at or r.at) if closed else 0.0,
@@ -63,8 +78,6 @@ def _common(task: Task, r: ev.Recorded, e: Any) -> dict[str, Any]:
         changes["rounds"] = 0 if _human(r) or kind == "result" else task.rounds + 1
     if not isinstance(e, _OF_TURNS):
         changes["said_version"] = r.version
-    if kind or e.turn != task.turn:
-        changes["turn_version"] = r.version
     return changes
 
 
@@ -73,29 +86,34 @@ def _human(r: ev.Recorded) -> bool:
 
 
 _ASKED = (
-    "state reason turn requester subject assignee expects done_when reviewer deadline_at digest parent retry_of depth "
+    "assignee expects done_when reviewer deadline_at digest parent retry_of depth "
     "on_failure compensates inputs repository base_commit budget provider promise level rule wake"
 ).split()
+_asked = attrgetter(*_ASKED)
 
 
 def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
-    kept = {name: getattr(e, name) for name in _ASKED}
     return Task(
         task_id=r.stream,
         workspace=r.workspace,
         trace=r.trace,
         title=e.text.title if e.text else "",
+        state=e.state,
+        reason=e.reason,
+        turn="",
+        requester=e.requester,
+        subject=e.subject,
         created_at=r.at,
         updated_at=r.at,
         version=r.version,
+        session_wanted=e.session,
+        key=r.key,
         turn_version=r.version,
         said_version=r.version,
-        key=r.key,
-        session_wanted=e.session,
         messages=(Said(e.message_id, "brief", r.actor.id, r.at, r.version),),
         rounds=0 if _human(r) else 1,
         closed_at=r.at if e.state in FINAL_STATES else 0.0,
-        **kept,
+        **dict(zip(_ASKED, _asked(e), strict=True)),
     )
 
 
@@ -181,9 +199,9 @@ def _interrupted(t: Task, into: S) -> dict[str, Any]:
 
 def _decided(t: Task, _r: ev.Recorded, e: ev.PermissionDecided) -> dict[str, Any]:
     rows = tuple(replace(p, decision=e.decision) if p.permission_id == e.permission_id else p for p in t.permissions)
-    # A check that may not run leaves the result to its reviewer: nobody holds it any more.
-    freed = _no_holder() if e.reason is R.REVIEW else {}
-    return {**freed, "permissions": rows, "lease_until": e.lease_until, "rounds": 0}
+    # A check that nobody allowed leaves the result to a reviewer: like any result handed in, nobody holds it then.
+    held = {"holder": "", "session": ""} if e.state is S.INPUT_REQUIRED else {}
+    return {"permissions": rows, "lease_until": e.lease_until, "rounds": 0, **held}
 
 
 def _cancel_asked(t: Task, r: ev.Recorded, e: ev.CancelRequested) -> dict[str, Any]:

@@ -271,7 +271,9 @@ def _release_again(task: Task, c: cmd.ReleaseTask, ctx: Context) -> Unchanged | 
 def _lapse(work: Work, c: cmd.LapseLease, ctx: Context) -> ev.LeaseLapsed | ev.TaskCanceled:
     task = work.task
     until = max(task.lease_until, ctx.lease_until)
-    if c.fence != task.fence or not task.lease_until or ctx.now < until:
+    session = ctx.directory.sessions.get(task.session)
+    over = ctx.now >= until or (session is not None and session.ended)
+    if c.fence != task.fence or not task.lease_until or not over:
         raise conflict(f"The lease of task {name_of(task)} is not over.", "Nothing is to be done.")
     if work.in_flight:
         raise conflict(
@@ -280,7 +282,9 @@ def _lapse(work: Work, c: cmd.LapseLease, ctx: Context) -> ev.LeaseLapsed | ev.T
         )
     if task.cancel_requested_at:
         return ev.TaskCanceled(state=S.CANCELED, reason=_canceled_by(ctx, task), cascade=task.cascade)
-    return ev.LeaseLapsed(state=S.SUBMITTED, reason=R.NEW, delivery_id=c.delivery_id, previous=task.holder)
+    return ev.LeaseLapsed(
+        state=S.SUBMITTED, reason=R.NEW, delivery_id=c.delivery_id, previous=task.holder, detail=c.detail
+    )
 
 
 def _recover(work: Work, _c: cmd.RecoverLease, ctx: Context) -> ev.LeaseRecovered:
@@ -354,7 +358,8 @@ def _correct(work: Work, c: cmd.CorrectTask, ctx: Context) -> ev.TaskCorrected:
     if c.state is S.WORKING and not work.task.holder:
         raise conflict("Nobody holds it, so it cannot be working.", "Correct it to submitted/new and let it be taken.")
     assignment = work.assignment
-    again = c.state is S.SUBMITTED and c.reason is not R.COMPENSATING and not (assignment and assignment.open)
+    waits = assignment is not None and assignment.open and not assignment.in_flight
+    again = c.state is S.SUBMITTED and c.reason is not R.COMPENSATING and not waits
     leased = c.state is S.WORKING and c.reason is not R.CHECKING
     return ev.TaskCorrected(
         state=c.state,

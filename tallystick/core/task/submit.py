@@ -61,7 +61,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         base_commit=c.base_commit,
         budget=c.budget,
         provider=agent.provider if agent else "none",
-        promise=promise(agent, c.assignee, ctx).value,
+        promise=str(promise(agent, c.assignee, ctx)),
         level=c.level,
         rule=rule,
         wake=c.wake,
@@ -73,7 +73,8 @@ def promise(agent: Agent | None, assignee: str, ctx: Context) -> Promise:
     """What can be promised for this recipient now."""
     if agent is None:
         return Promise.OFFLINE if assignee.startswith("cap:") else Promise.MAILBOX
-    return promise_to(agent, ctx.directory, live=agent.agent_id in ctx.live)
+    known = agent.agent_id
+    return promise_to(agent, ctx.directory, live=known in ctx.live, reachable=known in ctx.reachable)
 
 
 def _again(c: cmd.SubmitTask, first: Task) -> Unchanged:

@@ -259,7 +259,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         (Role.HOST,),
         _ACTIVE,
         _places("submitted/new", "canceled"),
-        "host: the lease is over",
+        "host: the lease is over, or the session of its holder has ended",
     ),
     Transition(
         "recover",

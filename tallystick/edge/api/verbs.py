@@ -162,19 +162,19 @@ VERBS: dict[str, Verb] = {
         forms.Shown,
         lambda d, g, f: d.wait(g, f.task, version=f.version, seconds=f.seconds),
     ),
+    "outcome": Verb(
+        "As `wait`, but only what became of the task: no brief, no history.",
+        Waited,
+        forms.Outcome,
+        lambda d, g, f: d.outcome(g, f.task, version=f.version, seconds=f.seconds),
+    ),
 }
 """Every verb of the host API, by its name: the same over the Unix socket, HTTP and WebSocket."""
 
 
 def verbs(desk: Desk) -> dict[str, Handler]:
     """The operations of the host API, by name."""
-    found = {name: _handler(desk, verb) for name, verb in VERBS.items()}
-
-    async def hint(call: Call) -> dict[str, str]:
-        guest = await desk.guest(call.facts, as_name=_text(call.arguments, "as"))
-        return {"text": await desk.hint(guest)}
-
-    return {**found, "inbox_hint": hint}
+    return {name: _handler(desk, verb) for name, verb in VERBS.items()}
 
 
 def _handler(desk: Desk, verb: Verb) -> Handler:
@@ -204,6 +204,6 @@ def _given(form: type[forms.Form], arguments: Any) -> forms.Form:
 
 def _text(arguments: dict[str, Any], field: str) -> str:
     value = arguments.get(field, "")
-    if not isinstance(value, str):
-        raise invalid(f"{field!r} must be text.", "Send a string.")
-    return value
+    if isinstance(value, str):
+        return value
+    raise invalid(f"{field!r} must be text.", "Send a string.")

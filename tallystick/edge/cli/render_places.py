@@ -76,6 +76,15 @@ def agent(sheet: Sheet, form: forms.AgentShown) -> None:
     sheet.field("record", _record(form))
 
 
+def agent_in_full(sheet: Sheet, form: forms.AgentShown) -> None:
+    """One agent with what its delivery facts rest on."""
+    agent(sheet, form)
+    sheet.field("woken by", form.wake)
+    if form.facts:
+        sheet.heading("Facts")
+        sheet.table(("FACT", "RESTS ON"), [(row["fact"], row["rests_on"]) for row in form.facts])
+
+
 def whoami(sheet: Sheet, form: forms.WhoAmI) -> None:
     """Who the host takes the caller for, and why."""
     sheet.line(Paint(form.name, "bold"), f"  {form.kind} ", id_piece(form.id), "  read only" if form.read_only else "")
@@ -132,6 +141,23 @@ def permissions(sheet: Sheet, form: forms.Permissions) -> None:
         sheet.field("digest", item.digest)
         sheet.command("permission", "allow", short(target))
         sheet.command("permission", "deny", short(target))
+
+
+def watches(sheet: Sheet, form: forms.Watched) -> None:
+    """What is watched, and for whom."""
+    if not form.watches:
+        sheet.line("Nothing is watched.")
+        sheet.command("watch", "add", "NAME", "--file", "PATH")
+        return
+    rows = [
+        (short(as_text(w["watch_id"])), *(as_text(w[key]) for key in ("agent", "what")), _since(w), as_text(w["by"]))
+        for w in form.watches
+    ]
+    sheet.table(("ID", "AGENT", "WATCHES", "", "BY"), rows)
+
+
+def _since(watch: dict[str, Any]) -> str:
+    return "changed" if watch["changed"] else ""
 
 
 def done(sheet: Sheet, form: forms.Done) -> None:

@@ -79,7 +79,11 @@ def _doer(act: Callable[[Desk, Guest, Run], Awaitable[forms.Done]]) -> Callable[
 async def agents(run: Run) -> int:
     """`tally agents`."""
     guest = await run.guest()
-    await run.give(await run.desk.agents(guest), render_places.agents)
+    name = run.parsed.text("name")
+    if name:
+        await run.give(await run.desk.agent(guest, name), render_places.agent_in_full)
+    else:
+        await run.give(await run.desk.agents(guest), render_places.agents)
     return 0
 
 
@@ -147,6 +151,24 @@ def _decide(decision: str) -> Callable[[Run], Awaitable[int]]:
     return verb
 
 
+async def watch(run: Run) -> int:
+    """`tally watch add`."""
+    p = run.parsed
+    form = forms.Watch(
+        agent=p.text("name"), file=p.text("file"), ref=p.text("ref"), repo=p.text("repo"), inbox=p.has("inbox")
+    )
+    guest = await run.guest()
+    await run.give(await run.desk.watch(guest, form), render_places.done)
+    return 0
+
+
+async def watches(run: Run) -> int:
+    """`tally watch list`."""
+    guest = await run.guest()
+    await run.give(await run.desk.watches(guest), render_places.watches)
+    return 0
+
+
 _NETWORK = Option("network", "It may use the network.")
 _SECONDS = Option("seconds", "Its time limit.", "N", kind="number")
 _PERMISSION = Argument("ID", "A permission, or the task that is held.", completes="permission")
@@ -198,9 +220,10 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         name="agents",
         group=_GROUP,
-        summary="Who can be asked: strengths, presence, track record, and CONTEXT.md.",
-        example="tally agents",
+        summary="Who can be asked: strengths, presence, track record, and CONTEXT.md; or one of them in full.",
+        example="tally agents tester",
         run=agents,
+        arguments=(Argument("NAME", "One agent: also what each delivery fact rests on.", False, completes="agent"),),
     ),
     Verb(
         name="whoami",
@@ -208,6 +231,37 @@ VERBS: tuple[Verb, ...] = (
         summary="Who the host takes you for, and why.",
         example="tally whoami",
         run=whoami,
+    ),
+    Verb(
+        name="watch list",
+        group=_GROUP,
+        summary="What wakes agents besides work for them: list, add, remove.",
+        example="tally watch list",
+        run=watches,
+        also=("watch",),
+    ),
+    Verb(
+        name="watch add",
+        group=_GROUP,
+        summary="Wake an agent when a file, a git reference or anything in its inbox changes.",
+        example="tally watch add @reviewer --ref main",
+        run=watch,
+        arguments=(_NAME,),
+        options=(
+            Option("file", "A file, or a pattern in quotes.", "PATH"),
+            Option("ref", "A branch or tag.", "NAME"),
+            Option("repo", "The directory whose repository it is in.", "DIR"),
+            Option("inbox", "Also for notices that else wait until it looks."),
+        ),
+        notes="The wake says that it changed, not what is in it. Only who can be woken is: see `tally agents`.",
+    ),
+    Verb(
+        name="watch remove",
+        group=_GROUP,
+        summary="Watch it no longer.",
+        example="tally watch remove wch_7f3a9c",
+        run=_doer(lambda d, g, run: d.unwatch(g, run.parsed.text("id"))),
+        arguments=(Argument("ID", "As `tally watch list` shows it."),),
     ),
     Verb(
         name="workspace list",

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
-from tallystick.app.ports import Change, Line, Located, Repository, Snapshot
-from tallystick.core.errors import not_found, unavailable, unsupported
+from tallystick.app.ports import Change, Line, Located, Repository, Snapshot, WorkState
+from tallystick.core.errors import ErrorCode, Refused, not_found, unavailable, unsupported
 from tallystick.core.model import GitReference
-from tallystick.edge.git import blame, checkout, history, references, snapshot
+from tallystick.edge.git import blame, checkout, history, references, snapshot, state
 from tallystick.edge.git.mirror import Mirror
 from tallystick.edge.git.names import check_object, check_revision
 from tallystick.edge.git.place import Place, head_commit, locate
@@ -108,6 +108,27 @@ class GitCommands:
             await asyncio.to_thread(checkout.check_own, mirror, root)
         source = await self._source(root)
         return await snapshot.take(mirror, source, await asyncio.to_thread(self._own_ignore_file))
+
+    @_answered
+    async def state(self, directory: Path) -> WorkState | None:
+        """The commit a work tree stands at and what was changed since, by its listings alone; None for none."""
+        place = await asyncio.to_thread(locate, directory)
+        if place is None:
+            return None
+        return await state.look(Source(self._spawn, place), await asyncio.to_thread(self._own_ignore_file))
+
+    @_answered
+    async def tip(self, directory: Path, revision: str) -> str:
+        """The commit that a name stands for there; empty where it names none now."""
+        place = await asyncio.to_thread(locate, directory)
+        if place is None:
+            return ""
+        try:
+            return await Source(self._spawn, place).resolve(revision)
+        except Refused as refusal:
+            if refusal.code is ErrorCode.NOT_FOUND:
+                return ""
+            raise
 
     @_answered
     async def has(self, repository: str, commit: str) -> bool:

@@ -111,6 +111,15 @@ class Source:
         out = await self._list("ls-files", "-z", "--others", "--exclude-standard", "--full-name", *own)
         return [path for path in out.split(b"\0") if path]
 
+    async def listing(self) -> bytes:
+        """The index with what it knows of each file: sizes and times, in the form that `state` reads."""
+        return await self._list("ls-files", "-z", "--debug", "--cached", "--full-name")
+
+    async def staged(self, commit: str) -> list[bytes]:
+        """The paths that differ between a commit and the index."""
+        out = await self._list("diff-index", "-z", "--cached", "--name-only", "--no-renames", commit, "--")
+        return [path for path in out.split(b"\0") if path]
+
     async def settings(self) -> Settings:
         """See `Settings`; git's defaults where nothing is said."""
         done = await self._run("config", "-z", "--get-regexp", r"^core\.(filemode|autocrlf|eol)$")

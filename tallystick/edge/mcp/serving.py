@@ -1,22 +1,22 @@
 """The operation `mcp`: what `tally mcp` forwards, one call for each message of its client.
 
-A call brings `message` (one JSON-RPC request) and gets its answer as one line of output; what the client has on its own
-standard output is acknowledged, and only then counts as seen. Or it brings `watch`: addresses of resources whose
+A call brings `message` (one JSON-RPC request) and gets its answer as a line: its result, or output before it where the
+client's having it counts, which it then acknowledges. Or it brings `watch`: addresses of resources whose
 changes are told as they come, and the sign of life of a session for as long as the client is there.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from tallystick.app.calls import Call
 from tallystick.core.errors import Refused, invalid
-from tallystick.edge.mcp import errors, resources
+from tallystick.edge.mcp import channel, errors, resources
 from tallystick.edge.mcp.errors import ProtocolError
-from tallystick.edge.mcp.protocol import SUBSCRIPTION_KEY, Protocol, Reply, Visitor, check_envelope, encode
+from tallystick.edge.mcp.protocol import SUBSCRIPTION_KEY, Protocol, Visitor, check_envelope, encode, is_modern
 from tallystick.edge.mcp.tools import TOOLS
 
 BEAT_SECONDS: Final = 15.0
@@ -25,53 +25,60 @@ _URIS: Final = 256
 _LISTEN: Final = "subscriptions/listen"
 
 
+Parse = Callable[[bytes, str], dict[str, Any]]
+
+
 class Serving:
     """Answers the operation `mcp`."""
 
-    def __init__(self, protocol: Protocol) -> None:
+    def __init__(self, protocol: Protocol, parse: Parse) -> None:
+        """`parse` makes an object of strict JSON, or refuses it: what counts as JSON is decided where lines come in."""
         self._protocol = protocol
+        self._parse = parse
 
-    async def __call__(self, call: Call) -> None:
-        """One message, or one watch."""
+    async def __call__(self, call: Call) -> str | None:
+        """One message, or one watch; the answer, if it was not output before."""
         given = call.arguments
         visitor = Visitor(
             facts=call.facts,
             as_name=_text(given, "as"),
             workspace=_text(given, "workspace"),
             key=_text(given, "key"),
+            again=given.get("again") is True,
+            channel=given.get("channel") is True,
         )
         if "watch" in given:
             await self._watched(call, visitor)
-            return
-        message = given.get("message")
-        if not isinstance(message, dict) or not isinstance(message.get("method"), str) or "id" not in message:
+            return None
+        message = self._parse(_text(given, "message").encode(), "message")
+        if not isinstance(message.get("method"), str) or "id" not in message:
             raise invalid("`message` is no JSON-RPC request.", "Forward a client's requests as they are.")
         if message["method"] == _LISTEN:
-            await self._listen(call, visitor, message)
-        else:
-            await self._answer(call, visitor, message)
+            return await self._listen(call, visitor, message)
+        return await self._answer(call, visitor, message)
 
     # --- one request --------------------------------------------------------------------------------------------
 
-    async def _answer(self, call: Call, visitor: Visitor, message: dict[str, Any]) -> None:
+    async def _answer(self, call: Call, visitor: Visitor, message: dict[str, Any]) -> str | None:
         method, params = message["method"], message.get("params")
         try:
             work = self._protocol.reply(method, params, visitor)
             reply = await (_until_interrupted(call, work) if _is_reading(method, params) else work)
         except ProtocolError as error:
-            await _tell(call, refused(message["id"], error))
-            return
+            return encode(refused(message["id"], error))
         if reply is None:
-            return  # canceled: nobody waits for an answer
-        await _tell(call, {"jsonrpc": "2.0", "id": message["id"], "result": reply.result})
-        if reply.seen is not None and await call.flushed():
-            await self._seen(reply)
-
-    async def _seen(self, reply: Reply) -> None:
+            return None  # canceled: nobody waits for an answer
+        line = encode({"jsonrpc": "2.0", "id": message["id"], "result": reply.result})
         if reply.seen is None:
-            return
+            return line
+        await call.out(f"{line}\n")
+        if await call.flushed():
+            await self._seen(reply.seen)
+        return None
+
+    async def _seen(self, seen: Callable[[], Awaitable[None]]) -> None:
         try:
-            await reply.seen()
+            await seen()
         except Refused as refusal:  # it was shown all the same
             self._protocol.diagnostics.record("late acknowledgement", detail=str(refusal))
 
@@ -85,14 +92,23 @@ class Serving:
         await _until_interrupted(call, self._watch(call, visitor, uris))
 
     async def _watch(self, call: Call, visitor: Visitor, uris: frozenset[str]) -> None:
-        beat = asyncio.ensure_future(self._beat(visitor))
+        beside = [asyncio.ensure_future(self._beat(visitor))]
+        beside += [asyncio.ensure_future(self._channel(call, visitor))] if visitor.channel else []
         try:
-            async for uri in self._changes(call, visitor, uris):
+            async for uri in self._changes(visitor, uris):
                 await _tell(call, updated(uri))
         finally:
-            beat.cancel()
-            with suppress(asyncio.CancelledError):
-                await beat
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+
+    async def _channel(self, call: Call, visitor: Visitor) -> None:
+        """Tell in the middle of its work a client that wants it so."""
+        desk = self._protocol.desk
+        guest = await self._protocol.guest(visitor)
+        position = int((await desk.log_head(guest))["position"])
+        async for notice in channel.notices(desk, guest, position):
+            await _tell(call, notice)
 
     async def _beat(self, visitor: Visitor) -> None:
         """The session was heard, again and again; who is nobody yet may become somebody meanwhile."""
@@ -101,39 +117,38 @@ class Serving:
                 await self._protocol.guest(visitor)
             await asyncio.sleep(BEAT_SECONDS)
 
-    async def _changes(self, call: Call, visitor: Visitor, uris: frozenset[str]) -> AsyncIterator[str]:
+    async def _changes(self, visitor: Visitor, uris: frozenset[str]) -> AsyncIterator[str]:
         """Each change; after a lost connection first all of them, because something may have been missed."""
         if not uris:
             await asyncio.Event().wait()
         guest = await self._protocol.guest(visitor)
         position = int((await self._protocol.desk.log_head(guest))["position"])
-        if call.arguments.get("again") is True:
+        if visitor.again:
             for uri in sorted(uris):
                 yield uri
         async for uri in resources.changes(self._protocol.desk, guest, uris, position):
             yield uri
 
-    async def _listen(self, call: Call, visitor: Visitor, message: dict[str, Any]) -> None:
+    async def _listen(self, call: Call, visitor: Visitor, message: dict[str, Any]) -> str | None:
         """`subscriptions/listen`: the acknowledgement, then changes until it is canceled."""
         meta = {SUBSCRIPTION_KEY: message["id"]}
         try:
-            check_envelope(message.get("params"))
+            _check_listens(message.get("params"))
             uris = honored(message["params"])
             guest = await self._protocol.guest(visitor)
             for uri in uris:
                 await resources.found(self._protocol.desk, guest, uri)
         except ProtocolError as error:
-            await _tell(call, refused(message["id"], error))
-            return
+            return encode(refused(message["id"], error))
         except Refused as refusal:
-            await _tell(call, refused(message["id"], errors.protocol_error(refusal)))
-            return
-        if call.arguments.get("again") is not True:
+            return encode(refused(message["id"], errors.protocol_error(refusal)))
+        if not visitor.again:
             await _tell(call, acknowledged(uris, meta))
         await _until_interrupted(call, self._stream(call, visitor, uris, meta))
+        return None
 
     async def _stream(self, call: Call, visitor: Visitor, uris: frozenset[str], meta: dict[str, Any]) -> None:
-        async for uri in self._changes(call, visitor, uris):
+        async for uri in self._changes(visitor, uris):
             await _tell(call, updated(uri, meta))
 
 
@@ -143,6 +158,12 @@ def _is_reading(method: str, params: Any) -> bool:
         return True
     tool = TOOLS.get(str(params.get("name"))) if isinstance(params, Mapping) else None
     return tool is not None and tool.reads
+
+
+def _check_listens(params: Any) -> None:
+    if not is_modern(_LISTEN, params):
+        raise ProtocolError(errors.METHOD_NOT_FOUND, "Method not found", _LISTEN)
+    check_envelope(params)
 
 
 async def _until_interrupted(call: Call, work: Any) -> Any:

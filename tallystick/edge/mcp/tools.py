@@ -29,6 +29,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """It changes nothing but what counts as seen."""
     registers: bool = False
     """It makes the repository that the caller is in a workspace."""
+    again: dict[str, Any] = {}
+    """What is assumed of a call that is sent again because the host went away in the middle."""
 
     def described(self) -> dict[str, Any]:
         """As `tools/list` shows it."""
@@ -171,6 +173,7 @@ _TABLE = (
         ),
         run=verbs.wait,
         reads=True,
+        again={"version": -1},  # what it waited for may have happened meanwhile
     ),
 )
 

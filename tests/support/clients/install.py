@@ -22,8 +22,9 @@ from tests.support.clients.pins import CLIENTS, Pin
 
 SECONDS = 900
 """How long npm may take for one client."""
-FORBID = "TALLY_TEST_CLIENTS"
-"""`none` in this variable: no client is installed or driven; names with commas: only these."""
+CHOICE = "TALLY_TEST_CLIENTS"
+"""Which clients are driven: names with commas, `all` or `none`. Unset: the first two."""
+USUAL = ("codex", "claude")
 
 
 class Absent(Exception):
@@ -38,8 +39,8 @@ def cache() -> Path:
 
 def wanted(name: str) -> bool:
     """Whether the person who runs the tests wants this client driven."""
-    words = os.environ.get(FORBID, "").replace(",", " ").split()
-    return not words or name in words
+    words = os.environ.get(CHOICE, "").replace(",", " ").split() or USUAL
+    return name in words or "all" in words
 
 
 def install(name: str) -> Path:
@@ -96,7 +97,7 @@ def _fetch(npm: str, pin: Pin, place: Path) -> None:
 def need(name: str) -> Path:
     """The folder with this client; the test is skipped, loudly, when it cannot be had."""
     if not wanted(name):
-        pytest.skip(f"{name} is not driven: {FORBID} leaves it out. Unset it to drive it.")
+        pytest.skip(f"{name} was not driven. To drive it (npm installs it): {CHOICE}={name}, or {CHOICE}=all.")
     try:
         return install(name)
     except Absent as reason:

@@ -3,7 +3,9 @@
     with Model() as model, Seat("claude", model, mcp={"probe": [sys.executable, ECHO]}) as seat:
         done = seat.headless(script({"shell": "echo hello"}, {"text": "It said {{result}}"}))
         assert "hello" in done.out
-        with seat.terminal() as screen: ...
+        with seat.open() as screen:
+            screen.say(script({"text": "Hello."}))
+            screen.wait("Hello.")
 
 The environment holds nothing of the machine's but a search path. The address of a proxy stands in it for all that is
 not loopback: the model's, which refuses and notes it, so nothing goes out.
@@ -18,7 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -33,29 +36,6 @@ SECONDS = 180
 """The bound of a client's run, generous for a machine that does much at a time."""
 MARK = "TALLY_TEST_SEAT"
 """In the environment of all that a seat started, also of what left its process group."""
-EVENTS = {
-    "codex": (
-        "SessionStart",
-        "UserPromptSubmit",
-        "PreToolUse",
-        "PostToolUse",
-        "Stop",
-        "PreCompact",
-        "PermissionRequest",
-    ),
-    "claude": (
-        "SessionStart",
-        "UserPromptSubmit",
-        "PreToolUse",
-        "PostToolUse",
-        "Notification",
-        "Stop",
-        "SubagentStop",
-        "SessionEnd",
-    ),
-    "gemini": ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent", "SessionEnd"),
-}
-"""Events of hooks that can be recorded."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +140,25 @@ class Seat:
 
     def terminal(self, *words: str, columns: int = 120, rows: int = 40) -> Terminal:
         """Its real user interface, in a terminal of its own."""
-        return Terminal(self.argv(*words), cwd=self.cwd, env=self.env, base=self.base, columns=columns, rows=rows)
+        return Terminal(
+            self.argv(*words),
+            cwd=self.cwd,
+            env=self.env,
+            base=self.base,
+            columns=columns,
+            rows=rows,
+            patient=self.name == "gemini",
+        )
+
+    @contextmanager
+    def open(self, *words: str, trust: bool = True) -> Iterator[Terminal]:
+        """The same, once a person could type. Codex asks about new hooks first: `trust` says what a person answers."""
+        with self.terminal(*words) as screen:
+            shown = screen.wait(lambda text: READY[self.name] in text or _ASKED in text)
+            if _ASKED in shown and READY[self.name] not in shown:
+                screen.press(*(["Down", "Enter"] if trust else ["Escape"]))
+                screen.wait(READY[self.name])
+            yield screen
 
     # --- ending it ----------------------------------------------------------------------------------------------------
 
@@ -185,6 +183,15 @@ class Seat:
                     continue
 
 
+READY = {
+    "codex": "fake-model",
+    "claude": "for agents",
+    "gemini": "Type your message",
+    "opencode": "Ask anything",
+    "pi": "fake-model",
+}
+"""What a client shows when it can be typed to."""
+_ASKED = "Hooks need review"
 HEADLESS = {
     "codex": ("exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-hook-trust"),
     "claude": ("-p", "--output-format", "stream-json", "--verbose"),

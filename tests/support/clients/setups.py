@@ -1,7 +1,8 @@
 """The files and variables with which each client starts without a dialog, without a log-in, and with our model.
 
 `allow`: the client's tools run without asking, so that a test without permissions has none; without it the client asks
-as it does by default. `mcp`: name → argv of a stdio server. `hooks`: event → command line.
+as it does by default. `mcp`: name → argv of a stdio server, set up so that the model is shown its tools at once (Claude
+and Pi would else load them on demand). `hooks`: event → command line.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def claude(home: Path, cwd: Path, url: str, wishes: Wishes) -> dict[str, str]:
         "theme": "dark",
         "customApiKeyResponses": {"approved": ["dummy"]},
         "projects": {str(cwd): trusted},
-        "mcpServers": _servers(wishes, type="stdio"),
+        "mcpServers": _servers(wishes, type="stdio", alwaysLoad=True),
     }
     write(home / ".claude.json", account)
     hooks = _hooks(wishes)
@@ -168,7 +169,7 @@ def pi(home: Path, cwd: Path, url: str, wishes: Wishes) -> dict[str, str]:
     write(place / "models.json", {"providers": {"fake": fake}})
     write(place / "settings.json", {"defaultProvider": "fake", "defaultModel": "fake-model", "enableTelemetry": False})
     if wishes.mcp:
-        write(place / "mcp.json", {"mcpServers": _servers(wishes)})
+        write(place / "mcp.json", {"mcpServers": _servers(wishes, exposure="direct")})
     return {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
 
 

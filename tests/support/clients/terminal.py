@@ -18,10 +18,21 @@ _PERIOD = 0.1
 
 
 class Terminal:
-    """A program in a terminal; a context manager. Skips the test without tmux."""
+    """A program in a terminal; a context manager. Skips the test without tmux.
+
+    `patient`: the program takes no Enter shortly after a paste.
+    """
 
     def __init__(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], base: Path, columns: int = 120, rows: int = 40
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        base: Path,
+        columns: int = 120,
+        rows: int = 40,
+        patient: bool = False,
     ) -> None:
         self._tmux = shutil.which("tmux") or ""
         if not self._tmux:
@@ -30,6 +41,7 @@ class Terminal:
         self._socket = base / f"tmux-{os.urandom(3).hex()}"
         self._size = (str(columns), str(rows))
         self._nap = threading.Event()
+        self._patient = patient
 
     def __enter__(self) -> Self:
         columns, rows = self._size
@@ -79,6 +91,15 @@ class Terminal:
         self._do("load-buffer", "-", stdin=text)
         self._do("paste-buffer", "-p", "-d")
 
+    def say(self, text: str) -> None:
+        """Paste a prompt, see it stand there, and send it."""
+        self.paste(text)
+        end = text.split()[-1][-8:]
+        self.wait(lambda screen: end in screen or "[Pasted" in screen)
+        if self._patient:
+            self.still()
+        self.press("Enter")
+
     def press(self, *keys: str) -> None:
         """Keys by tmux' names: Enter, Escape, C-c, Up."""
         self._do("send-keys", *keys)
@@ -99,7 +120,7 @@ class Terminal:
         raise AssertionError(f"not on the screen within {seconds} s: {condition}\n{screen}")
 
     def still(self, seconds: float = SECONDS, looks: int = 8) -> str:
-        """The screen, once it has been the same for some looks on end: the program waits for a key."""
+        """The screen, once it has been the same for some looks on end. (What shows a clock or a spinner never is.)"""
         last: list[str] = []
 
         def holds(screen: str) -> bool:
