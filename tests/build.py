@@ -66,7 +66,7 @@ SECOND = new_id(Prefix.SESSION, 50)
 
 _GIVEN: dict[str, dict[str, Any]] = {
     "runner": {"connection": "command", "argv": ("run",), "seconds": 60},
-    "driven": {"connection": "drive", "client": "codex"},
+    "driven": {"connection": "drive", "client": "codex", "provider": "none"},
     "shy": {"inbound": "hold"},
     "closed": {"inbound": "refuse"},
     "paid": {"provider": "acme"},
@@ -253,7 +253,8 @@ class World:
         return kind(**{"task_id": task_id, **found})
 
     def _delivery_id(self, kind: type, task_id: str) -> str:
-        if kind in (cmd.RecordDelivery, cmd.LeaseDelivery, cmd.BeginDelivery, cmd.ReturnDelivery, cmd.DoubtDelivery, cmd.StartTurn):
+        pushes = (cmd.LeaseDelivery, cmd.BeginDelivery, cmd.ReturnDelivery, cmd.DoubtDelivery, cmd.StartTurn)
+        if kind in (cmd.RecordDelivery, *pushes):
             assignment = self.work[task_id].assignment
             return assignment.delivery_id if assignment else ""
         return self.id(Prefix.DELIVERY)

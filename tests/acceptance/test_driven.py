@@ -245,7 +245,7 @@ def test_a_flood_of_updates_is_a_few_notes_and_holds_nobody_up(stage: Stage) -> 
 
 
 def test_what_is_no_message_of_the_protocol_is_passed_over(stage: Stage) -> None:
-    raw = {"raw": "Warning: not JSON\n[1, 2]\n\"text\"\n{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":7}"}
+    raw = {"raw": 'Warning: not JSON\n[1, 2]\n"text"\n{"jsonrpc":"2.0","method":"session/update","params":7}'}
     task = stage.ask(TAKE, raw, DONE)
     stage.until(task, "completed")
 

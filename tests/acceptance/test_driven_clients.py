@@ -14,7 +14,9 @@ from tests.support.model import Model, Rule, script
 SECONDS = 45
 TAKE = {"mcp": "tally.take", "args": {"task": "@last"}}
 SUBMIT = {"mcp": "tally.submit", "args": {"task": "@last", "text": "I looked: all is well."}}
-GO_ON = Rule(r"You were interrupted while", [TAKE, {"mcp": "tally.submit", "args": {"task": "@last", "text": "I went on."}}])
+GO_ON = Rule(
+    r"You were interrupted while", [TAKE, {"mcp": "tally.submit", "args": {"task": "@last", "text": "I went on."}}]
+)
 ESCALATED = {"codex": {"sandbox_permissions": "require_escalated", "justification": "to write there"}, "claude": {}}
 
 

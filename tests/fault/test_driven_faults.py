@@ -104,7 +104,9 @@ def test_what_no_history_tells_waits_for_a_person(stage) -> None:
     stage.plan()
     code, _, err = stage.tally("verify", task, "--settle", "redo", "I looked: nothing was done.")
     assert code == 0, err
-    eventually(lambda: len([p for p in stage.log("prompt") if "A task for you" in p["text"] and task in p["text"]]) == 2)
+    eventually(
+        lambda: len([p for p in stage.log("prompt") if "A task for you" in p["text"] and task in p["text"]]) == 2
+    )
 
 
 def test_a_client_that_cannot_load_is_never_shown_as_gone_on_with(stage) -> None:
@@ -123,7 +125,7 @@ def test_a_host_killed_at_each_step_of_a_dispatch_hands_over_once(stage, place) 
     try:
         stage.driven()
         task = stage.ask(TAKE, DONE)
-    except Exception:  # noqa: BLE001 - it was killed before it answered
+    except Exception:
         task = ""
     eventually(stage.is_dead, "its end") if not task else stage.host.wait(60)
     assert stage.start()

@@ -1,7 +1,8 @@
 """A coding agent over the Agent Client Protocol that does what a script says: `acp_agent.py STATE-FOLDER`.
 
-It is built on the official SDK, and keeps its conversations in the folder as real clients do, so that they can be loaded
-by another process of it. The words of a prompt hold the script: `@@DO [step, …] @@`; a step is an object with one of
+It is built on the official SDK, and keeps its conversations in the folder as real clients do, so that they can be
+loaded by another process of it. The words of a prompt hold the script: `@@DO [step, …] @@`; a step is an object with
+one of
 
 - `say`: words, as updates; with `pause`, seconds before it
 - `call`: one of our tools, by the MCP server it was given: `{"call": "submit", "args": {…}}`; `{task}` in the arguments
@@ -78,7 +79,8 @@ class Tools:
             [server.command, *server.args], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.number = 0
-        self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "agent", "version": "1"})
+        told = {"name": "agent", "version": "1"}
+        self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=told)
         self.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def say(self, message: dict[str, Any]) -> None:
@@ -210,15 +212,10 @@ class Scripted(acp.Agent):
             await self.ask(session, number, step["ask"])
         if "run" in step:
             self.run(session, step["run"], detached=step.get("detached", False))
-        for index in range(step.get("flood", 0)):
-            await self.update(session, acp.update_agent_message_text(f"flood {index} "))
-        if "large" in step:
-            await self.update(session, acp.update_agent_message_text("x" * step["large"]))
+        await self.pour(session, step)
         if "wait" in step:
-            while not (FOLDER / step["wait"]).exists():
+            while not (FOLDER / step["wait"]).exists():  # noqa: ASYNC110 - another process makes it
                 await asyncio.sleep(0.02)
-        if "cost" in step:
-            await self.update(session, {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": step["cost"], "currency": "USD"}})
         if "raw" in step:
             sys.stdout.write(step["raw"] + "\n")
             sys.stdout.flush()
@@ -226,6 +223,15 @@ class Scripted(acp.Agent):
             os._exit(step["die"])
         if "hang" in step:
             await asyncio.Event().wait()
+
+    async def pour(self, session: str, step: dict[str, Any]) -> None:
+        for index in range(step.get("flood", 0)):
+            await self.update(session, acp.update_agent_message_text(f"flood {index} "))
+        if "large" in step:
+            await self.update(session, acp.update_agent_message_text("x" * step["large"]))
+        if "cost" in step:
+            cost = {"amount": step["cost"], "currency": "USD"}
+            await self.update(session, {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost})
 
     async def update(self, session: str, update: Any) -> None:
         if isinstance(update, dict):

@@ -200,7 +200,8 @@ def duration(typed: str) -> float | None:
 
 def _conditions(form: forms.Ask) -> tuple[str, ...]:
     """What an ask says besides the work itself, as typed: part of what makes it the same request."""
-    return form.expect, form.deadline, *((form.budget,) if form.budget else ()), form.review_by, form.parent, form.on_failure, form.retry_of
+    budget = (form.budget,) if form.budget else ()
+    return form.expect, form.deadline, *budget, form.review_by, form.parent, form.on_failure, form.retry_of
 
 
 def _budget(typed: str) -> Budget:

@@ -9,8 +9,8 @@ from typing import Any
 from tallystick.app.desk import forms
 from tallystick.app.presence import Presence
 from tallystick.core.clients import CLIENTS
-from tallystick.core.delivery import FACTS
 from tallystick.core.directory import Agent, Directory, SessionState, Workspace
+from tallystick.core.facts import FACTS
 from tallystick.core.model import CheckSpec, Fact
 from tallystick.core.route import promise_to
 from tallystick.store.interface import Cell
