@@ -28,6 +28,18 @@ from tallystick.core.state import Task, Work
 from tallystick.store.interface import Store
 
 _AGAIN_SECONDS = 1.0
+_CARRIED = {
+    "TaskProgressed": "said how far it was",
+    "QuestionAsked": "asked",
+    "QuestionAnswered": "answered",
+    "ResultHandedIn": "handed in",
+    "ChangesRequested": "wanted changes",
+    "TaskReassigned": "reassigned it",
+    "TaskReleased": "gave it back",
+    "TurnEnded": "said last",
+}
+"""Events whose words go with a task to another session, and what they are."""
+_CARRIED_EACH, _CARRIED_ALL = 1500, 8 * 1024
 DOOR = "acp"
 """The door of sessions that the host drives."""
 
@@ -134,6 +146,20 @@ class Driving:
     async def newest(self, task: Task, kinds: tuple[str, ...]) -> str:
         """The body of the newest message of these kinds."""
         return await self._words.newest(task, kinds)
+
+    async def before(self, task: Task) -> str:
+        """What others did for a task that comes to its session anew: a brief that any client can go on with. The
+        conversation itself never moves."""
+        told: list[str] = []
+        for recorded in await self._store.load(task.task_id):
+            text = recorded.event.text.body if recorded.event.text else ""
+            what = _CARRIED.get(type(recorded.event).__name__)
+            if what and text.strip() and recorded.version > 1:
+                told.append(f"{self.alias_of(recorded.actor.id)} {what}: {text.strip()[-_CARRIED_EACH:]}")
+        if task.commit:
+            told.append(f"commit handed in: {task.commit}")
+        told += [f"check {run.check}: {run.outcome.value} {run.detail}".strip() for run in task.runs[-3:]]
+        return "\n".join(told)[-_CARRIED_ALL:]
 
     async def started(self, work: Work, session_id: str, delivery_id: str, purpose: str) -> str:
         """Write down that a prompt is about to go out; the id of its turn. Refused where it may not."""

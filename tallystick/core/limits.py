@@ -63,6 +63,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     session_lease_seconds: Annotated[
         float, Meaning(gt=0, description="lease of a driven session, renewed while its process lives")
     ] = 60.0
+    session_idle_seconds: Annotated[
+        float, Meaning(gt=0, description="after which the process of an idle driven session ends; it is loaded again")
+    ] = 10 * 60.0
     turn_note_seconds: Annotated[
         float, Meaning(gt=0, description="the shortest time between two notes of what a turn says")
     ] = 2.0

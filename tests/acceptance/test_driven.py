@@ -266,3 +266,20 @@ def test_a_busy_session_queues_and_no_prompt_comes_while_another_runs(stage: Sta
         shown = stage.until(task, "completed")
         assert shown["attempts"][0]["retries"] == 0
     assert not [p for p in stage.log("prompt") if p["busy"]]
+
+
+def test_a_reassigned_task_goes_on_elsewhere_with_what_was_done_and_no_conversation_moves(stage: Stage) -> None:
+    stage.driven("second")
+    progress = {"call": "progress", "args": {"text": "The first half is done."}}
+    task = stage.ask(TAKE, progress, {"hang": True})
+    eventually(lambda: "The first half is done." in [line["text"] for line in stage.show(task)["history"]])
+    code, _, err = stage.tally("reassign", task, "@second", "Please go on.")
+    assert code == 0, err
+    prompt = eventually(
+        lambda: next((p for p in stage.log("prompt")[::-1] if task in p["text"] and "had it before" in p["text"]), None)
+    )
+    assert "The first half is done." in prompt["text"]
+    sessions = {p["session"] for p in stage.log("prompt") if task in p["text"]}
+    assert len(sessions) == 2
+    stage.call("cancel", task=task, text="")
+    stage.until(task, "canceled")

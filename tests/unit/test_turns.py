@@ -38,7 +38,8 @@ def test_only_the_session_that_it_was_handed_to_takes_a_driven_agents_task(world
 def test_one_turn_at_a_time_and_a_lost_one_is_named(world: World) -> None:
     task_id = world.prompted()
     world.refuses(ErrorCode.CONFLICT, cmd.StartTurn, task_id, HOST, turn_id="trn_2")
-    world.act(cmd.StartTurn, task_id, HOST, turn_id="trn_2", lost="trn_1")
+    world.refuses(ErrorCode.CONFLICT, cmd.StartTurn, task_id, HOST, turn_id="trn_2", lost="trn_1")  # handed over once
+    world.act(cmd.StartTurn, task_id, HOST, turn_id="trn_2", lost="trn_1", purpose="resumed")
     assert isinstance(world.act(cmd.EndTurn, task_id, HOST, turn_id="trn_1"), Unchanged)
     world.act(cmd.EndTurn, task_id, HOST, turn_id="trn_2")
     assert world.task(task_id).running == ""

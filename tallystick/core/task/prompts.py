@@ -42,6 +42,8 @@ def start(work: Work, c: cmd.StartTurn, ctx: Context) -> ev.TurnStarted:
     handed_over = delivery is not None and (task.state is S.WORKING or delivery.in_flight)
     if delivery is None or not handed_over or (c.purpose in ("work", "changes") and delivery.intent != "intended"):
         raise conflict(f"Delivery {short(c.delivery_id)} is not being dispatched.", "Nothing is to be done.")
+    if c.purpose in ("work", "changes") and delivery.prompted:
+        raise conflict(f"Delivery {short(c.delivery_id)} was handed over already.", "Remind of it, or go on with it.")
     _check_free(task, agent, ctx)
     _check_again(task, c.purpose)
     return ev.TurnStarted(

@@ -74,6 +74,8 @@ class Driven(Value, frozen=True, kw_only=True):
     """A conversation can be gone on with after its process ended."""
     load_after: float = 0.0
     """Seconds after the beginning of a conversation before which it must not be loaded."""
+    own_sandbox: bool = False
+    """Its commands run in a sandbox of its own, which does not start inside of ours."""
     own_mcp: str = ""
     """The file of its own that names MCP servers, below the home; empty where those of the session are used."""
     tool: str = ""
@@ -95,6 +97,7 @@ _TABLE: Final = (
         asks=Asks.ESCALATION,
         usage=Usage.TURN,
         cancel_leaves=True,
+        own_sandbox=True,
         tool="exec_command",
     ),
     Driven(

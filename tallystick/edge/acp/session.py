@@ -162,6 +162,11 @@ class Session:
         await self._describe(speech, mode)
 
     def _refuse_below(self, *, sandboxed: bool) -> None:
+        if self.agent.required == "E3" and self.client.own_sandbox and self.own.sandbox is None:
+            raise denied(
+                f"{self.client.title} runs commands in a sandbox of its own, which does not start inside of ours.",
+                f"Join it with --require E2; or turn that off, and say sandbox = true in agents/{self.agent.alias}.toml.",
+            )
         if self.agent.required == "E3" and not sandboxed:
             raise denied(
                 f"@{self.agent.alias} requires E3, and this machine has no sandbox: {self._around.runner.explain()}",
@@ -231,7 +236,8 @@ class Session:
         return {**given, "PATH": path, **who, **dict(self.client.environment), **model, **self.own.environment}
 
     def _sandbox(self, program: str, path: str) -> Sandbox | None:
-        if not self.own.sandbox and self.agent.required != "E3":
+        wanted = self.own.sandbox if self.own.sandbox is not None else not self.client.own_sandbox
+        if not wanted and self.agent.required != "E3":
             return None
         return self._confined(program, path)
 

@@ -38,18 +38,15 @@ class Own(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     permissions: Policy = Policy()
     mode: str = ""
     """The client's mode, in place of the table's."""
-    sessions: Literal["reuse", "fresh"] = "reuse"
-    """`fresh`: a new session for each task."""
     canary: bool = True
     """Prove that the client asks, before its sessions are shown as enforced (E2)."""
-    sandbox: bool = True
-    """Confine its client by the operating system (E3), where this machine can."""
+    sandbox: bool | None = None
+    """Confine its client by the operating system (E3). Not given: where this machine can, and the client has no sandbox
+    of its own."""
     readable: tuple[str, ...] = ()
     """Further directories that its sandbox shows."""
     writable: tuple[str, ...] = ()
     """Further directories that it may write in its sandbox."""
-    hosts: tuple[str, ...] = ()
-    """HOST:PORT that its sandbox lets it reach; empty: everything."""
 
 
 NAME: Final = "agents"

@@ -64,8 +64,6 @@ class Speech:
         self._line = _Line(pipes, updated)
         self._connection = ClientSideConnection(cast("Client", _Host(permit)), self._line, use_unstable_protocol=True)
         self.loads = False
-        self.resumes = False
-        self.forks = False
         self.version = ""
         self.protocol = 0
 
@@ -82,9 +80,6 @@ class Speech:
         can = answer.agent_capabilities
         self.protocol = answer.protocol_version
         self.loads = bool(can and can.load_session)
-        sessions = can.session_capabilities if can else None
-        self.resumes = bool(sessions and sessions.resume is not None)
-        self.forks = bool(sessions and sessions.fork is not None)
         if answer.agent_info:
             self.version = f"{answer.agent_info.name} {answer.agent_info.version}"[:200]
 
@@ -105,13 +100,6 @@ class Speech:
             "The session could not be loaded", self._connection.load_session(directory, history, _of(servers))
         )
         return _begun(history, answer)
-
-    async def fork(self, history: str, directory: str, servers: list[Server]) -> Begun:
-        """A new conversation that begins where another is now."""
-        answer = await self._ask(
-            "The session could not be forked", self._connection.fork_session(history, directory, None, _of(servers))
-        )
-        return _begun(answer.session_id, answer)
 
     async def set_mode(self, history: str, mode: str) -> None:
         """Set the client's own mode."""

@@ -39,12 +39,16 @@ class AcpTransport:
         """By session: the task that it is kept for."""
         self._running: dict[str, Running] = {}
         """By task: the turn that is under way, or about to be."""
+        self._idle: dict[str, asyncio.TimerHandle] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Nothing runs yet: processes of an earlier host ended with it."""
 
     async def stop(self) -> None:
         """End every process; conversations are gone on with by the next host."""
+        for timer in self._idle.values():
+            timer.cancel()
         await asyncio.gather(*(session.leave() for session in self._sessions.values()), return_exceptions=True)
 
     # --- where to -----------------------------------------------------------------------------------------------
@@ -90,7 +94,26 @@ class AcpTransport:
         finally:
             beat.cancel()
             self._running.pop(envelope.task_id, None)
+            self._rest_later(session)
             self._planned.pop(session.session_id, None)
+
+    def _rest_later(self, session: Session) -> None:
+        """A client that has nothing to do for long is ended; its conversation is loaded again when it is needed."""
+        known = self._idle.pop(session.session_id, None)
+        if known is not None:
+            known.cancel()
+        seconds = self._driving.limits.session_idle_seconds
+        self._idle[session.session_id] = asyncio.get_running_loop().call_later(seconds, self._rest, session)
+
+    def _rest(self, session: Session) -> None:
+        if not session.lock.locked():
+            closing = asyncio.get_running_loop().create_task(self._close_idle(session))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    async def _close_idle(self, session: Session) -> None:
+        async with session.lock:
+            await session.close()
 
     async def _beat(self, session_id: str) -> None:
         """For as long as the host looks after it, its lease does not run out."""
@@ -158,7 +181,7 @@ class AcpTransport:
         if not run.next_purpose:
             return Receipt(outcome="told")
         if run.next_purpose == "reminder" and work.task.reminders:
-            text = words.left_open(ended.last)
+            text = words.left_open(ended.last or ended.detail)
             await self._driving.asked_back(work.task, run.envelope.delivery_id, session.session_id, text)
             return Receipt(outcome="told")
         return None

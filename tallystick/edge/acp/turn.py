@@ -48,6 +48,8 @@ class Running:
         self._stirred = asyncio.Event()
         self._turn: Turn | None = None
         self._recorded = False
+        self._before = ""
+        """What others did for it, where it was handed over from another session."""
         self._asking = 0
         self._asked_seconds = 0.0
 
@@ -82,6 +84,8 @@ class Running:
         if purpose == "answer":  # read now: whatever came before the start of this turn is durable
             note = await self._driving.newest(task, ("answer",))
             self.envelope = msgspec.structs.replace(self.envelope, note=note)
+        if purpose == "work" and task.attempt > 1:
+            self._before = await self._driving.before(task)
         texts = self._texts(purpose, words.boundary_of(turn_id))
         prompt = asyncio.create_task(self._prompt(texts))
         begun = asyncio.get_running_loop().time()
@@ -115,7 +119,7 @@ class Running:
             return words.reminder(envelope)
         if purpose == "resumed":
             return words.resumed(envelope)
-        return words.opening(envelope, sender, boundary)
+        return words.opening(envelope, sender, boundary, self._before)
 
     def _sender(self) -> str:
         return self._driving.alias_of(self.work.task.requester)

@@ -19,8 +19,8 @@ If you cannot go on without the requester: `question`. If you do not want it: `t
 be done: `submit` with outcome failed."""
 
 
-def opening(envelope: Envelope, sender: str, boundary: str) -> list[str]:
-    """The prompt for a task: our frame, and the peer's words as a block of their own."""
+def opening(envelope: Envelope, sender: str, boundary: str, before: str = "") -> list[str]:
+    """The prompt for a task: our frame, the peer's words as a block of their own, and what others did before."""
     task = envelope.work.task
     change = " and its commit (commit it in this work tree)" if task.expects.value == "change" else ""
     frame = (
@@ -33,6 +33,8 @@ def opening(envelope: Envelope, sender: str, boundary: str) -> list[str]:
     words = [_block(sender, boundary, f"{envelope.text.title}\n\n{envelope.text.body}".strip())]
     if envelope.note:
         words.append(_block(sender, boundary, envelope.note))
+    if before:
+        words.append(_block("whoever had it before", boundary, before))
     return [frame, *words]
 
 
