@@ -143,3 +143,15 @@ def test_a_sent_message_with_the_same_key_is_one_task_in_one_session(stage) -> N
     assert len(ids) == 1
     stage.until(ids.pop(), "completed")
     assert len([p for p in stage.log("prompt") if "A task for you" in p["text"]]) == 1
+
+
+def test_a_conversation_that_its_client_forgot_is_followed_by_a_new_session(stage) -> None:
+    assert stage.start()
+    stage.driven()
+    first = stage.until(stage.ask(TAKE, DONE), "completed")["attempts"][0]["session"]
+    stage.stop()
+    for kept in stage.folder.glob("*-*.jsonl"):
+        kept.unlink()
+    assert stage.start()
+    shown = stage.until(stage.ask(TAKE, DONE), "completed", seconds=60)
+    assert shown["attempts"][0]["session"] != first

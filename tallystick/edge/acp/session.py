@@ -165,7 +165,7 @@ class Session:
         if self.agent.required == "E3" and self.client.own_sandbox and self.own.sandbox is None:
             raise denied(
                 f"{self.client.title} runs commands in a sandbox of its own, which does not start inside of ours.",
-                f"Join it with --require E2; or turn that off, and say sandbox = true in agents/{self.agent.alias}.toml.",
+                f"Join it with --require E2; or turn it off, and say sandbox = true in agents/{self.agent.alias}.toml.",
             )
         if self.agent.required == "E3" and not sandboxed:
             raise denied(
@@ -246,6 +246,9 @@ class Session:
         seen = around.prefixes(program, path, self.agent.virtual_env, "")
         own_python = around.prefixes(around.tally[0], path, "", "")
         state = [str(self._home / name) for name in self.client.state]
+        for folder in state:
+            if not Path(folder).suffix:  # what it would make itself would be gone with its sandbox
+                Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         socket = str(around.sockets / f"{self.session_id[-12:].lower()}.sock")
         mirrors = str(around.home / "mirrors")
         return Sandbox(
@@ -275,6 +278,10 @@ class Session:
         self._loading = Replay()
         try:
             return await speech.load(history, str(self.tree), servers)
+        except Refused as refusal:
+            if refusal.code is ErrorCode.NOT_FOUND:
+                await self._around.driving.ended(self.session_id, "its client knows no such conversation")
+            raise
         finally:
             self.replay, self._loading = self._loading, None
 

@@ -136,6 +136,8 @@ class AcpTransport:
         try:
             await session.ready(run.envelope.work.task)
         except Refused as refusal:
+            if self._driving.session(session.session_id) is None:  # it has ended: the next try gets another one
+                await self.close(session.session_id)
             return Receipt(outcome="returned", detail=str(refusal))
         return await self._turns(session, run, self._purpose(run.envelope))
 
@@ -225,7 +227,6 @@ class AcpTransport:
             await session.ready(run.envelope.work.task)
         except Refused as refusal:
             if refusal.code is ErrorCode.NOT_FOUND:  # a client keeps nothing of a conversation without a prompt
-                await self._driving.ended(session.session_id, "its client knows no such conversation")
                 await self.close(session.session_id)
                 return self._never(run, refusal.message)
             return Receipt(outcome="unverified", detail=f"Its history cannot be read: {refusal.message}")
