@@ -30,7 +30,7 @@ async def test_lines_of_any_length_go_both_ways_and_errors_go_to_the_log(tmp_pat
     assert await pipes.reader.readuntil(b"\n") == long
     assert (tmp_path / "log").read_text() == "oops\n"
     assert await runner.end("a")
-    assert not Path(f"/proc/{pipes.pid}").exists()
+    assert not Path(f"/proc/{pipes.pid}").exists()  # noqa: ASYNC240
     runner.forget("a")
 
 
