@@ -57,10 +57,11 @@ def cycles(path: str, pairs: int, count: int) -> tuple[float, list[float]]:
 async def cycle(sender: Client, worker: Client, a: str, b: str) -> None:
     """One whole cycle. The worker learns of the task by its id, as from a push."""
     task = (await sender.call("ask", a, address=f"@{b}", title="Work", body=BODY))["task_id"]
-    seen = sender.call("wait", a, task=task, version=2, seconds=40.0)
+    seen = sender.call("outcome", a, task=task, version=2, seconds=40.0)
     taken = await worker.call("take", b, task=task)
     await worker.call("submit", b, task=task, text=BODY, fence=taken["fence"])
-    if (await seen)["state"] != "completed":
+    told = await seen
+    if (told["state"], told["result"]) != ("completed", BODY):
         raise RuntimeError("the cycle did not complete")
 
 

@@ -174,17 +174,21 @@ def _join(
 
     def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
         presence.committed(recorded, rows)
-        for part in (deliverer, verifier, duties, custody, hints):
-            part.committed(rows)
+        deliverer.committed(rows)
+        verifier.committed(rows)
+        duties.committed(rows)
+        custody.committed(rows)
+        hints.committed(rows)
         for shown in notices:
             shown.committed(recorded, rows)
         for other in others:
             other.committed(recorded)
         wakes.committed(recorded, rows)
-        if not isinstance(recorded.event, ev.TaskEvent):
+        event = recorded.event
+        if not isinstance(event, ev.TaskEvent):
             deliverer.look()
-        if isinstance(recorded.event, ev.AgentLeft):
-            first.follow_left(recorded.stream)
+            if isinstance(event, ev.AgentLeft):
+                first.follow_left(recorded.stream)
 
     async def end_run(work: Work) -> bool:
         return await verifier.end_check(work) and await deliverer.end(work)

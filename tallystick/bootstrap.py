@@ -39,6 +39,10 @@ _COLLECT_AFTER = (20_000, 20, 50)
 """The garbage collector's thresholds. A host keeps a lot and makes hardly any cycles: by default the collector would
 look through all of it again and again."""
 
+_SWITCH_SECONDS = 0.0005
+"""How long the event loop may keep the interpreter from the writer, and the writer from it. By default it is ten times
+that: more than a commit takes."""
+
 _LISTENING = {"--listen": "listen", "--tls-cert": "tls_cert", "--tls-key": "tls_key"}
 
 
@@ -171,6 +175,7 @@ def _announce(descriptor: int, home: Path) -> None:
 def _serve(guard: HomeGuard, ready: Callable[[Host], None], changed: dict[str, str] | None = None) -> int:
     try:
         gc.set_threshold(*_COLLECT_AFTER)
+        sys.setswitchinterval(_SWITCH_SECONDS)
         run = _runner()
         host = build(replace(load(guard.home), **(changed or {})))
         run(host.run(partial(ready, host)))

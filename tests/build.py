@@ -164,7 +164,8 @@ class World:
         who = actor_of(by)
         task_id = getattr(command, "task_id", "")
         before = self.work.get(task_id)
-        event = rules.decide(before, command, self.context(command, who, **given))
+        ctx = self.context(command, who, **given)
+        event = rules.decide(before, command, ctx)
         if isinstance(event, Unchanged):
             return event
         stream = task_id or places.stream_of(command)
@@ -186,6 +187,10 @@ class World:
         self.log.append(record)
         if task_id:
             after = fold.evolve(before, record)
+            made = rules.make(before, command, ctx)
+            assert not isinstance(made, Unchanged)
+            assert made.work == after, "what is decided and what its event is folded to are the same"
+            assert made.recorded == msgspec.structs.replace(record, position=0)
             self.work[task_id] = after
             self._keep(record, project.project(before, record, after, self.limits))
         else:

@@ -16,10 +16,10 @@ def page() -> str:
     parts += [_tool(tool) for tool in TOOLS.values()]
     parts += ["## Arguments that are written loosely\n", _TOLERANCE]
     parts += ["## Resources\n", _RESOURCES]
-    rows = [(code(row["uriTemplate"]), row["description"]) for row in TEMPLATES]
-    parts += [table(("address", "what is there"), rows), "## Prompts\n"]
-    named = [(code(p.name), codes(n for n, _, _ in p.arguments) or "–", p.help) for p in texts.PROMPTS.values()]
-    parts += [table(("prompt", "arguments", "for"), named), "## Instructions\n", _INSTRUCTIONS]
+    addresses = [(code(row["uriTemplate"]), str(row["description"])) for row in TEMPLATES]
+    parts += [table(("address", "what is there"), addresses), "## Prompts\n"]
+    prompts = [(code(p.name), codes(n for n, _, _ in p.arguments) or "–", p.help) for p in texts.PROMPTS.values()]
+    parts += [table(("prompt", "arguments", "for"), prompts), "## Instructions\n", _INSTRUCTIONS]
     quoted = "\n".join(f"> {line}".rstrip() for line in texts.INSTRUCTIONS.splitlines())
     return "\n".join([*parts, quoted])
 

@@ -16,21 +16,25 @@ import os
 from tallystick import wire
 from tallystick._mcp.server import Server
 
-USAGE = """usage: tally mcp [--client NAME] [--as NAME] [--workspace W]
+USAGE = """usage: tally mcp [--client NAME] [--as NAME] [--workspace W] [--channel]
 
 An MCP server on standard input and output, started by a coding client. Which agent it is:
   --client NAME     the agent that is bound to this client here (tally join NAME --client CLIENT)
   --as NAME         this agent
+  --channel         tell Claude Code in the middle of its work that something waits (an experiment of that client)
 """
 
 
 def options(words: list[str]) -> dict[str, str]:
-    """`--client`, `--as` and `--workspace`. Raises `WireError` for anything else."""
+    """`--client`, `--as`, `--workspace` and `--channel` (there: `yes`). Raises `WireError` for anything else."""
     names = {"--client": "client", "--as": "as", "--workspace": "workspace"}
     given: dict[str, str] = {}
     rest = list(words)
     while rest:
         name, mark, value = rest.pop(0).partition("=")
+        if name == "--channel" and not mark:
+            given["channel"] = "yes"
+            continue
         if name not in names or not (mark or rest):
             raise wire.WireError("invalid", f"{name!r} is not understood here, or lacks its value.", USAGE)
         given[names[name]] = value if mark else rest.pop(0)
@@ -48,7 +52,8 @@ def main(words: list[str]) -> int:
         os.write(2, USAGE.encode())
     else:
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # meant for the client; its end is the end of the input
-    server = Server({**given, "cwd": wire.directory(), "env": wire.caller_environment()})
+    is_told = given.pop("channel", "") == "yes"
+    server = Server({**given, "cwd": wire.directory(), "env": wire.caller_environment()}, channel=is_told)
     try:
         return server.run()
     except BrokenPipeError:

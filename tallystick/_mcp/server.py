@@ -20,6 +20,8 @@ GRACE = 2.0
 """Seconds that calls still have when the client closes the input."""
 COLD = 15.0
 """The same while a host is still being started."""
+LOOK_SECONDS = 2.0
+"""Between two looks whether the client that started this still runs."""
 PIPE = 4096
 """What can be written without blocking once the descriptor is ready."""
 ROOM = 64 * 1024
@@ -29,9 +31,13 @@ ROOM = 64 * 1024
 class Server:
     """The server of one client."""
 
-    def __init__(self, around: dict[str, Any], input_fd: int = 0, output_fd: int = 1) -> None:
+    def __init__(
+        self, around: dict[str, Any], input_fd: int = 0, output_fd: int = 1, *, channel: bool = False
+    ) -> None:
         self.around = wire.encode({"op": "mcp", **around})[1:-1]
         """What every request of this server says: who it is, and where."""
+        self.channel = channel
+        """Whether the client or its person said that it is to be told in the middle of its work."""
         self.input_fd, self.output_fd = input_fd, output_fd
         self.lines = Lines(wire.LINE_BYTES - ROOM)
         self.output: list[tuple[bytes, Callable[[], None] | None]] = []
@@ -43,6 +49,8 @@ class Server:
         self.watch = 0
         """The number of the call that brings changes; 0 without one."""
         self.host = Host()
+        self.parent = 0
+        """Who had started it when the first message came: launchers are gone by then. 0 before."""
         self.ends_at = 0.0
         """When this ends at the latest; 0 while the input is open."""
 
@@ -78,7 +86,7 @@ class Server:
 
     def timeout(self) -> float | None:
         """Milliseconds until something is due by the clock."""
-        due = [self.ends_at] if self.ends_at else []
+        due = [self.ends_at] if self.ends_at else [time.monotonic() + LOOK_SECONDS] if self.parent else []
         due += [self.host.look_at] if self.host.look_at else []
         due += [call.since + call.patience() for call in self.calls.values() if call.patience()]
         return max(0.0, min(due) - time.monotonic()) * 1000 + 1 if due else None
@@ -101,6 +109,8 @@ class Server:
     def look_at_time(self) -> None:
         """Whatever is due by the clock."""
         now = time.monotonic()
+        if self.parent and not self.ends_at and os.getppid() != self.parent:
+            self.end()  # the client died, and something else still holds our input: an agent that is not there
         if self.host.look_at and now >= self.host.look_at:
             self.host.seek(start=self.needs_host() and now >= self.host.lost_at + RETURN and not self.host.stopped)
         for number, call in list(self.calls.items()):
@@ -145,6 +155,7 @@ class Server:
             if type(message["id"]) not in (str, int) or not isinstance(message["method"], str):
                 self.fail(None, -32600, "The message is no JSON-RPC request.")
                 return
+            self.parent = self.parent or os.getppid()
             self.last += 1
             self.calls[self.last] = Call(message, line.decode("utf-8"), f"{self.key}-{self.last}")
             self.forward(self.last)
@@ -223,7 +234,8 @@ class Server:
         if any(other.answered for other in self.calls.values()):
             return
         call.sent, call.since = True, time.monotonic()
-        fields = f'"key":{wire.encode(call.key)},"again":{wire.encode(call.again)},"message":'
+        fields = f'"key":{wire.encode(call.key)},"again":{wire.encode(call.again)}'
+        fields += f',"channel":{wire.encode(self.channel)},"message":'
         self.host.send(f'{{"id":{number},{self.around},{fields}{wire.quoted(call.text)}}}', call)
         if not self.watch:
             self.renew_watch()
@@ -235,6 +247,7 @@ class Server:
         self.calls[self.watch] = call = Call({})
         call.sent = True
         fields = f'"watch":{wire.encode(sorted(self.subscribed))},"again":{wire.encode(again)}'
+        fields += f',"channel":{wire.encode(self.channel)}'
         self.host.send(f'{{"id":{self.watch},{self.around},{fields}}}')
         if old in self.calls:
             self.cancel(old, self.calls[old])
@@ -316,6 +329,9 @@ class Server:
         if not line.startswith('{"jsonrpc":"2.0","id":'):
             return
         call.answered = True
+        if call.method in ("initialize", "server/discover") and '"claude/channel":' in line and not self.channel:
+            self.channel = True
+            self.renew_watch()
         if call.method not in ("resources/subscribe", "resources/unsubscribe"):
             return
         uri = call.params().get("uri")

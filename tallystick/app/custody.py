@@ -19,6 +19,7 @@ from tallystick.app.heads import Heads
 from tallystick.app.views import Views
 from tallystick.core import commands as cmd
 from tallystick.core.clients import CLIENTS
+from tallystick.core.directory import Directory
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST, ActorKind
 from tallystick.core.limits import Limits
@@ -189,6 +190,8 @@ class Hints:
         self._heads = heads
         self._views = views
         self._dirty: set[str] = set()
+        self._clients: dict[str, str] = {}
+        self._looked_in: Directory | None = None
         self._raised: set[str] = set()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -209,12 +212,19 @@ class Hints:
 
     def before_commit(self, batch: list[Entry]) -> None:
         """Raise the hint of every client whose agent is about to have something new."""
-        for entry in batch:
-            for row in entry.rows:
-                for party in _parties(row):
-                    agent = self._heads.directory.agents.get(party)
-                    if agent is not None and agent.client:
-                        self._raise(agent.client)
+        clients = self._clients_in(self._heads.directory)
+        if clients:
+            for entry in batch:
+                for row in entry.rows:
+                    if not isinstance(row, SeenRow) and (client := clients.get(_party(row))):
+                        self._raise(client)
+
+    def _clients_in(self, directory: Directory) -> dict[str, str]:
+        """The agents that have a client, and which: looked for again when somebody has changed."""
+        if self._looked_in is not directory:
+            self._looked_in = directory
+            self._clients = {agent.agent_id: agent.client for agent in directory.agents.values() if agent.client}
+        return self._clients
 
     def _raise(self, client: str) -> None:
         self._dirty.add(client)
@@ -229,12 +239,12 @@ class Hints:
 
     def committed(self, rows: tuple[Row, ...]) -> None:
         """Count again for the clients of those whose inbox changed, and for all where an agent did."""
-        agents = self._heads.committed_directory.agents
+        clients = self._clients_in(self._heads.committed_directory)
         for row in rows:
             if isinstance(row, AgentRow):
-                self._dirty.update(CLIENTS, (agent.client for agent in agents.values() if agent.client))
-            parties = (agents.get(party) for party in _parties(row, seen=True))
-            self._dirty.update(agent.client for agent in parties if agent is not None and agent.client)
+                self._dirty.update(CLIENTS, clients.values())
+            elif clients and (client := clients.get(_party(row))):
+                self._dirty.add(client)
         if self._dirty:
             self._wake.set()
 
@@ -259,14 +269,11 @@ class Hints:
             await asyncio.to_thread(path.unlink, True)  # no hint means: look
 
 
-def _parties(row: Row, *, seen: bool = False) -> list[str]:
+def _party(row: Row) -> str:
+    """Whose inbox a row changes."""
     if isinstance(row, TaskRow):
-        return [row.turn] if row.turn else []
-    if isinstance(row, NoticeRow):
-        return [row.party]
-    if seen and isinstance(row, SeenRow):
-        return [row.party]
-    return []
+        return row.turn
+    return row.party if isinstance(row, NoticeRow | SeenRow) else ""
 
 
 class Refusals:

@@ -100,8 +100,8 @@ class Duties:
         """Rows were committed: look again if something of them is due."""
         for row in rows:
             if isinstance(row, TaskRow):
-                self._not_before.pop(row.task_id, None)
-                if row.parent:
+                if self._not_before:
+                    self._not_before.pop(row.task_id, None)
                     self._not_before.pop(row.parent, None)
                 if row.parent or (row.due_at is not None and self._is_too_late_for(row.due_at)):
                     self._wake.set()

@@ -18,12 +18,11 @@ from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
 from tallystick.core import commands as cmd
 from tallystick.core import places
-from tallystick.core.decide import decide
+from tallystick.core.decide import decide, make
 from tallystick.core.directory import Directory
 from tallystick.core.directory import evolve as fold
 from tallystick.core.errors import ErrorCode, Refused, conflict, unavailable
 from tallystick.core.events import Recorded, TaskEvent
-from tallystick.core.fold import evolve
 from tallystick.core.identity import Actor
 from tallystick.core.limits import Limits
 from tallystick.core.project import project, project_place
@@ -131,7 +130,11 @@ class Executor:
 
     async def _take(self, waiting: _Waiting) -> None:
         try:
-            decided = await self._decide(waiting)
+            command = waiting.command
+            if isinstance(command, cmd.TaskCommand):
+                decided = await self._decide_task(waiting, command)
+            else:
+                decided = await self._decide_place(waiting, command)
         except Refused as refusal:
             self.refused(waiting, refusal)
             _answer(waiting.future, refusal)
@@ -143,18 +146,15 @@ class Executor:
             if decided is not None:
                 self._batch.append(decided)
 
-    async def _decide(self, waiting: _Waiting) -> _Decided | None:
-        command = waiting.command
-        if isinstance(command, cmd.TaskCommands):
-            return await self._decide_task(waiting, command)
+    async def _decide_place(
+        self, waiting: _Waiting, command: cmd.PlaceCommands | cmd.WakingCommands
+    ) -> _Decided | None:
         ctx = await self._gather.context(command, waiting.actor, None)
         event = decide(None, command, ctx)
         if isinstance(event, Unchanged):
             _answer(waiting.future, Outcome(None, None))
             return None
-        stream = places.stream_of(command)
-        version = self._heads.directory.version_of(stream) + 1
-        record = self._record(waiting, stream, version, event, waiting.workspace, waiting.trace, "")
+        record = self._record(waiting, places.stream_of(command), event)
         before = self._heads.directory
         self._heads.fold_place(record)
         rows = project_place(before, record, self._heads.directory)
@@ -162,25 +162,20 @@ class Executor:
 
     async def _decide_task(self, waiting: _Waiting, command: Any) -> _Decided | None:
         submitted = isinstance(command, cmd.SubmitTask)
+        before = self._heads.remembered(command.task_id)
         # A new id is not looked up in the log: the store refuses to begin a stream twice, and then it is.
-        known = self._heads.remembered if submitted and not waiting.tries else self._heads.work
-        before = await known(command.task_id)
+        if before is None and (waiting.tries or not submitted):
+            before = await self._heads.work(command.task_id)
         if submitted and before is not None:
             raise conflict("There is a task with that id already.", "Send a new id with a new request.")
         ctx = await self._gather.context(command, waiting.actor, before)
-        event = decide(before, command, ctx)
-        if isinstance(event, Unchanged):
-            await self._answer_unchanged(waiting, event)
+        made = make(before, command, ctx, waiting.cause)
+        if isinstance(made, Unchanged):
+            await self._answer_unchanged(waiting, made)
             return None
-        workspace = command.workspace if submitted else before.task.workspace  # type: ignore[union-attr]
-        trace = command.trace if submitted else before.task.trace  # type: ignore[union-attr]
-        key = getattr(command, "key", "")
-        version = before.task.version + 1 if before else 1
-        record = self._record(waiting, command.task_id, version, event, workspace, trace, key)
-        work = evolve(before, record)
-        rows = project(before, record, work, self._limits)
-        self._heads.put(work, before)
-        return _Decided(waiting, Entry(record=record, rows=rows), work)
+        rows = project(before, made.recorded, made.work, self._limits)
+        self._heads.put(made.work, before)
+        return _Decided(waiting, Entry(record=made.recorded, rows=rows), made.work)
 
     async def _answer_unchanged(self, waiting: _Waiting, same: Unchanged) -> None:
         """Nothing is recorded; what is answered must be durable all the same."""
@@ -197,24 +192,32 @@ class Executor:
             known = Refused(ErrorCode.CONFLICT, "duplicate", "")
             self.refused(waiting, known)
 
-    def _record(
-        self, waiting: _Waiting, stream: str, version: int, event: Any, workspace: str, trace: str, key: str
-    ) -> Recorded:
+    def _record(self, waiting: _Waiting, stream: str, event: Any) -> Recorded:
+        """The event of a party or place; that of a task is made by its rules."""
         return Recorded(
             position=0,
             stream=stream,
-            version=version,
-            workspace=workspace,
+            version=self._heads.directory.version_of(stream) + 1,
+            workspace=waiting.workspace,
             at=self._clock.now(),
             actor=waiting.actor,
             subject=self._heads.directory.owner_of(waiting.actor.id),
-            trace=trace,
+            trace=waiting.trace,
             cause=waiting.cause,
-            key=key,
             event=event,
         )
 
     async def _commit(self, batch: list[_Decided]) -> None:
+        recorded = await self._appended(batch)
+        self._flight = None
+        if self._batch:
+            self._launch()  # the disk goes on while those who wait are told
+        self._wake.set()
+        if recorded:
+            self._committed(batch, recorded)
+
+    async def _appended(self, batch: list[_Decided]) -> list[Recorded]:
+        """The events as recorded; none where the batch failed, and those who wait were told or wait on."""
         entries = [decided.entry for decided in batch]
         try:
             self._before_commit(entries)
@@ -228,10 +231,8 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - nothing of the batch may be believed
             self._fail(batch, error)
         else:
-            self._committed(batch, recorded)
-        finally:
-            self._flight = None
-            self._wake.set()
+            return recorded
+        return []
 
     def _committed(self, batch: list[_Decided], recorded: list[Recorded]) -> None:
         heads = self._heads
@@ -239,7 +240,7 @@ class Executor:
             if decided.work is not None:
                 heads.committed(record)
         heads.committed_directory = self._fold_committed(recorded)
-        self._feed.committed(recorded[-1].position, {r.stream for r in recorded})
+        self._feed.committed(recorded[-1].position, {r.stream: r.version for r in recorded})
         for decided, record in zip(batch, recorded, strict=True):
             _answer(decided.waiting.future, Outcome(record, decided.work))
         for decided, record in zip(batch, recorded, strict=True):

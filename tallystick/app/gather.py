@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from msgspec.structs import replace
-
 from tallystick.app.clock import HighWater
 from tallystick.app.heads import Heads
 from tallystick.app.presence import Presence
@@ -42,9 +40,11 @@ class Gather:
 
     async def context(self, command: cmd.Command, actor: Actor, work: Work | None) -> Context:
         """Everything a decision about this command rests on, besides the task itself."""
-        context = Context(now=self._clock.now(), actor=actor, directory=self._heads.directory, limits=self._limits)
         more = self._more.get(type(command))
-        return replace(context, **await more(command, actor, work)) if more else context
+        facts = await more(command, actor, work) if more else {}
+        return Context(
+            now=self._clock.now(), actor=actor, directory=self._heads.directory, limits=self._limits, **facts
+        )
 
     async def _children(self, c: cmd.TaskCommand, _actor: Actor, _work: Work | None) -> Facts:
         return {"open_children": await self._heads.children.of(c.task_id)}
@@ -74,7 +74,7 @@ class Gather:
         requester = c.requester if c.requester and actor.kind is ActorKind.HOST else actor.id
         held = await self._heads.held.of(actor.session) if actor.session and c.parent is None else ()
         parent_id = c.parent if c.parent is not None else held[0] if len(held) == 1 else ""
-        ancestors = await self._ancestors(parent_id)
+        ancestors = await self._ancestors(parent_id) if parent_id else ()
         command_agent = self._heads.directory.agents.get(c.assignee)
         pushed = command_agent is not None and command_agent.connection == "command"
         return {

@@ -62,7 +62,7 @@ class Heads:
 
     async def work(self, task_id: str) -> Work | None:
         """The task as of its newest event, uncommitted ones included; None if there is none."""
-        found = await self.remembered(task_id)
+        found = self.remembered(task_id)
         if found is not None:
             return found
         work: Work | None = None
@@ -72,31 +72,35 @@ class Heads:
             self._keep(task_id, work)
         return work
 
-    async def remembered(self, task_id: str) -> Work | None:
+    def remembered(self, task_id: str) -> Work | None:
         """The same without a look into the log."""
-        if task_id in self._works:
-            self._works.move_to_end(task_id)
-        return self.pending.get(task_id) or self._works.get(task_id)
+        found = self.pending.get(task_id)
+        if found is None:
+            found = self._works.get(task_id)
+            if found is not None:
+                self._works.move_to_end(task_id)
+        return found
 
     def put(self, work: Work, before: Work | None) -> None:
         """A task has a new event, not yet committed."""
-        self.pending[work.task.task_id] = work
+        task_id = work.task.task_id
+        self.pending[task_id] = work
         if before is None:
-            self.children.begin_empty(work.task.task_id)
+            self.children.begin_empty(task_id)
         self.children.moved(before, work)
         self.held.moved(before, work)
-        self._count(before, -1)
-        self._count(work, +1)
+        if (self._queued or self._queued_by) and (before is None or before.deliveries is not work.deliveries):
+            self._count(before, -1)
+            self._count(work, +1)
 
     def committed(self, recorded: Recorded) -> None:
         """That event of a task is durable."""
         self.histories.committed(recorded)
         work = self.pending.get(recorded.stream)
-        if work is None:
-            return
-        if work.task.version == recorded.version:
-            del self.pending[recorded.stream]
-        self._keep(recorded.stream, work)
+        if work is not None:
+            if work.task.version == recorded.version:
+                del self.pending[recorded.stream]
+            self._keep(recorded.stream, work)
 
     def committed_work(self, task_id: str) -> Work | None:
         """A task as committed; None where that is not in memory."""
@@ -164,14 +168,12 @@ class Heads:
         return count
 
     def _count(self, work: Work | None, step: int) -> None:
-        if work is None:
-            return
-        for d in work.deliveries:
+        for d in work.deliveries if work is not None else ():
             if not d.open:
                 continue
             if d.recipient in self._queued:
                 self._queued[d.recipient] += step
-            if (d.recipient, d.sender) in self._queued_by:
+            if self._queued_by and (d.recipient, d.sender) in self._queued_by:
                 self._queued_by[d.recipient, d.sender] += step
 
     def fold_place(self, recorded: Recorded) -> None:

@@ -290,8 +290,6 @@ class Summons(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of what it is about."""
     directory: str = ""
     """Where to start something new: the root of the workspace; empty for none."""
-    may_start: bool = False
-    """Whether a person allowed that a new process goes on with a conversation that no process holds."""
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,7 +30,8 @@ class Presence:
         now = self._clock.clock.boot()
         before = self._heard.get(session)
         self._heard[session] = now
-        self._told.discard(session)
+        if self._told:
+            self._told.discard(session)
         return before is None or now - before >= self._limits.presence_seconds
 
     def silent_seconds(self, session: str) -> float | None:
@@ -82,11 +83,11 @@ class Presence:
 
     def committed(self, recorded: Recorded, rows: tuple[Row, ...]) -> None:
         """A lease that has just been given is counted from now on boot time, whatever the wall clock does later."""
-        lease_until = getattr(recorded.event, "lease_until", 0.0)
+        lease_until: float = getattr(recorded.event, "lease_until", 0.0)
         if lease_until:
             self._leases[recorded.stream] = (lease_until, self._clock.clock.boot() + lease_until - recorded.at)
-        if any(isinstance(row, TaskRow) and not row.open for row in rows):
-            self._leases.pop(recorded.stream, None)
+        if recorded.stream in self._leases and any(isinstance(row, TaskRow) and not row.open for row in rows):
+            del self._leases[recorded.stream]
 
     def lease_left(self, task: Task) -> float:
         """Seconds left of a task's lease, renewed by any sign of life of its session."""

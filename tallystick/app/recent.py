@@ -37,9 +37,10 @@ class Groups:
 
     def committed(self, group: str) -> tuple[str, ...] | None:
         """The same as committed; None where that is not known without a look into the store."""
-        if group not in self._known or any(self._group_of(work.task) == group for work in self._pending.values()):
+        known = self._known.get(group)
+        if known is None or any(self._group_of(work.task) == group for work in self._pending.values()):
             return None
-        return tuple(sorted(self._known[group]))
+        return tuple(sorted(known))
 
     def _begin(self, group: str, found: set[str]) -> None:
         if len(self._known) >= _GROUPS:
@@ -58,12 +59,12 @@ class Groups:
 
     def moved(self, before: Work | None, after: Work) -> None:
         """A task has a new event, and may have changed its group."""
-        task_id = after.task.task_id
-        if before is not None:
-            self._known.get(self._group_of(before.task), set()).discard(task_id)
-        known = self._known.get(self._group_of(after.task))
-        if known is not None:
-            known.add(task_id)
+        old = self._group_of(before.task) if before is not None else ""
+        new = self._group_of(after.task)
+        if old and old != new and old in self._known:
+            self._known[old].discard(after.task.task_id)
+        if new and new in self._known:
+            self._known[new].add(after.task.task_id)
 
     def clear(self) -> None:
         """Read again what is asked for next."""
@@ -83,12 +84,14 @@ class Histories:
 
     def committed(self, recorded: Recorded) -> None:
         """One more event. A history is kept from its first event or not at all."""
-        before = self._events.get(recorded.stream, [])
+        stream, events = recorded.stream, self._events
+        before = events.get(stream, [])
         if len(before) != recorded.version - 1:
-            self.forget(recorded.stream)
+            self.forget(stream)
             return
-        self._events[recorded.stream] = [*before, recorded]
-        self._events.move_to_end(recorded.stream)
+        events[stream] = [*before, recorded]
+        if before:
+            events.move_to_end(stream)
         self._bytes += _size(recorded)
         while self._bytes > _BYTES:
             self.forget(next(iter(self._events)))

@@ -19,6 +19,7 @@ class Turns:
     def __init__(self, directory: Callable[[], Directory]) -> None:
         self._directory = directory
         self._running: set[str] = set()
+        self._planning: set[str] = set()
         self._armed: dict[str, asyncio.Future[str]] = {}
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
         self.changed: Callable[[str], None] = lambda _session: None
@@ -41,6 +42,17 @@ class Turns:
         """Whether it is in a turn, as far as was told."""
         return session in self._running
 
+    def plans(self, session: str, *, now: bool) -> None:
+        """Whether its person plans there: nothing is started meanwhile."""
+        if now:
+            self._planning.add(session)
+        else:
+            self._planning.discard(session)
+
+    def is_planning(self, session: str) -> bool:
+        """Whether its person plans there, as far as was told."""
+        return session in self._planning
+
     def is_armed(self, session: str) -> bool:
         """Whether a hook of it waits to be answered."""
         return session in self._armed
@@ -48,6 +60,7 @@ class Turns:
     def forget(self, session: str) -> None:
         """The session is over: nobody waits in it any more."""
         self._running.discard(session)
+        self._planning.discard(session)
         armed = self._armed.pop(session, None)
         if armed is not None and not armed.done():
             armed.set_result("")

@@ -91,7 +91,7 @@ class Verifier:
 
     def committed(self, rows: tuple[Row, ...]) -> None:
         """Rows were committed: a check whose task went on without it (a person corrected it) is ended."""
-        for row in rows:
+        for row in rows if self._running else ():
             if isinstance(row, TaskRow) and row.reason not in ("checking", "permission"):
                 for job_id in [job for job in self._running if job.startswith(f"check-{row.task_id}-")]:
                     ending = asyncio.get_running_loop().create_task(self._runner.end(job_id))

@@ -7,7 +7,7 @@ imports another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -39,39 +39,51 @@ MACHINES: dict[type, tuple[Machine, ...]] = {
 }
 
 
+class Made(NamedTuple):
+    """What a command to a task makes: its event as it will be recorded, still without a position, and the work then."""
+
+    recorded: ev.Recorded
+    work: Work
+
+
 def decide(work: Work | None, command: cmd.Command, ctx: Context) -> ev.Happened | Unchanged:
     """What becomes of a command. `work` is the task it is about, None for other commands and new tasks."""
-    machines = MACHINES.get(type(command))
-    if machines is None:
+    if type(command) not in MACHINES:
         return places.decide(command, ctx)  # type: ignore[arg-type]
+    made = make(work, command, ctx)  # type: ignore[arg-type]
+    return made if isinstance(made, Unchanged) else made.recorded.event
+
+
+def make(work: Work | None, command: cmd.TaskCommands, ctx: Context, cause: int = 0) -> Made | Unchanged:
+    """The same for a command to a task, together with what folding its event gives: it is folded here anyway."""
     decided: Any = None
-    for machine in machines:
+    for machine in MACHINES[type(command)]:
         decided = machine(work, command, ctx, decided)
     if isinstance(decided, Unchanged):
         return decided
-    return _finish(work, command, ctx, decided)
-
-
-def _finish(work: Work | None, command: Any, ctx: Context, event: ev.TaskEvent) -> ev.TaskEvent:
     before = work.task if work else None
-    if not allowed_target(command, before, event):
-        where = f"{event.state.value}/{event.reason.value}"
+    if not allowed_target(command, before, decided):
+        where = f"{decided.state.value}/{decided.reason.value}"
         raise Refused(ErrorCode.INTERNAL, f"{type(command).__name__} may not lead to {where}.", "Please report this.")
-    pretended = _pretend(before, command, ctx, event)
-    return replace(event, turn=task.turn_of(pretended, ctx.directory))
+    untold = _record(before, command, ctx, decided, cause)
+    after = task.moved(before, untold)
+    turn = task.turn_of(after, ctx.directory)
+    after = task.with_turn(before, after, decided, turn)
+    recorded = replace(untold, event=replace(decided, turn=turn))
+    return Made(recorded, Work(after, delivery.evolve(work.deliveries if work else (), recorded, after)))
 
 
-def _pretend(before: Task | None, command: Any, ctx: Context, event: ev.TaskEvent) -> Task:
-    """The task as it will be, to see whose turn it then is."""
-    record = ev.Recorded(
+def _record(before: Task | None, command: Any, ctx: Context, event: Any, cause: int) -> ev.Recorded:
+    return ev.Recorded(
         position=0,
         stream=command.task_id,
         version=before.version + 1 if before else 1,
         workspace=before.workspace if before else command.workspace,
         at=ctx.now,
         actor=ctx.actor,
-        subject="",
-        trace="",
-        event=event,  # type: ignore[arg-type]
+        subject=ctx.directory.owner_of(ctx.actor.id),
+        trace=before.trace if before else command.trace,
+        cause=cause,
+        key=command.key if isinstance(command, cmd.SubmitTask | cmd.ClaimTask) else "",
+        event=event,
     )
-    return task.evolve(before, record)

@@ -222,7 +222,7 @@ def _add(d: Delivery, at: float, *facts: FactSeen, **changes: Any) -> Delivery:
 def _only(
     deliveries: tuple[Delivery, ...], delivery_id: str, change: Callable[[Delivery], Delivery]
 ) -> tuple[Delivery, ...]:
-    return tuple(change(d) if d.delivery_id == delivery_id else d for d in deliveries)
+    return tuple([change(d) if d.delivery_id == delivery_id else d for d in deliveries])
 
 
 def _new(r: ev.Recorded, task: Task, delivery_id: str, kind: str, recipient: str, **given: Any) -> Delivery:
@@ -256,9 +256,13 @@ def _claimed(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskClaimed, _t: Ta
     return _only(ds, e.delivery_id, lambda d: _add(d, r.at, *facts, session=e.session, due_at=0.0))
 
 
+_PROOFS = frozenset({ev.TaskClaimed, ev.DeliveryRecorded, ev.DeliveryBegun})
+"""What says itself whether the body was recorded."""
+
+
 def _inferred(ds: tuple[Delivery, ...], r: ev.Recorded) -> tuple[Delivery, ...]:
     """Any later call of the holding session shows that it has the body."""
-    if isinstance(r.event, ev.TaskClaimed | ev.DeliveryRecorded | ev.DeliveryBegun) or not ds:
+    if not ds or type(r.event) in _PROOFS:
         return ds
     last = ds[-1]
     if r.actor.id != last.recipient or r.actor.session != last.session or not last.open:
@@ -325,7 +329,7 @@ def _answer(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.QuestionAnswered, ta
 
 
 def _ended(ds: tuple[Delivery, ...], at: float, how: str) -> tuple[Delivery, ...]:
-    return tuple(_end(d, at, how) if d.open else d for d in ds)
+    return tuple([_end(d, at, how) if d.open else d for d in ds])
 
 
 def _doubt_settled(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DoubtSettled, task: Task) -> tuple[Delivery, ...]:

@@ -11,8 +11,9 @@ from typing import Final
 import msgspec
 
 
-class Value(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A frozen record; fields at their default are left out of its JSON."""
+class Value(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """A frozen record; fields at their default are left out of its JSON. It can be part of no cycle, so the garbage
+    collector is not told of it; the same holds for the other records of the rules."""
 
 
 class TaskState(StrEnum):

@@ -5,11 +5,14 @@ Data, not SQL; counts are queries. The same function runs live and in a replay, 
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from tallystick.core import events as ev
 from tallystick.core.directory import Agent, Directory
 from tallystick.core.limits import Limits
 from tallystick.core.model import Reason, TaskState
 from tallystick.core.rows import (
+    TASK_ROW_SAME,
     AgentRow,
     AliasRow,
     CommitRow,
@@ -27,14 +30,14 @@ from tallystick.core.state import Delivery, Task, Work
 from tallystick.core.task import next_duty
 
 _LIMITS = Limits()
+_same = attrgetter(*TASK_ROW_SAME)
 
 
 def project(before: Work | None, recorded: ev.Recorded, after: Work, limits: Limits = _LIMITS) -> tuple[Row, ...]:
     """The rows that follow from one event of a task."""
-    rows: list[Row] = [task_row(after, limits)]
     old = {d.delivery_id: d for d in before.deliveries} if before else {}
-    rows += [delivery_row(d, after.task) for d in after.deliveries if old.get(d.delivery_id) is not d]
-    return (*rows, *happened(before, recorded, after))
+    moved = [delivery_row(d, after.task) for d in after.deliveries if old.get(d.delivery_id) is not d]
+    return (task_row(after, limits), *moved, *happened(before, recorded, after))
 
 
 def standing(work: Work, limits: Limits = _LIMITS) -> tuple[Row, ...]:
@@ -50,39 +53,23 @@ def happened(before: Work | None, recorded: ev.Recorded, after: Work) -> list[Ro
         rows += _permissions(old, task)
     if isinstance(recorded.event, ev.ResultHandedIn):
         rows += _commits(recorded.event, task)
-    return rows + _outcome(old, recorded, task)
+    return rows + _outcome(old, recorded, task) if old is not None else rows
 
 
 def task_row(work: Work, limits: Limits) -> TaskRow:
     """The task as board, inbox and scheduler need it."""
     task = work.task
     duty = next_duty(work, limits)
-    return TaskRow(
-        task_id=task.task_id,
+    return TaskRow(  # type: ignore[misc]
+        *_same(task),
         tail=task.task_id[::-1].lower(),
-        workspace=task.workspace,
-        trace=task.trace,
-        parent=task.parent,
-        title=task.title,
-        state=task.state.value,
-        reason=task.reason.value,
+        state=str(task.state),
+        reason=str(task.reason),
         open=int(task.open),
-        turn=task.turn,
-        requester=task.requester,
-        subject=task.subject,
-        assignee=task.assignee,
-        holder=task.holder,
-        session=task.session,
-        reviewer=task.reviewer,
         key=task.key or None,
-        digest=task.digest,
-        version=task.version,
-        turn_version=task.turn_version,
         due_at=duty.at if duty else None,
-        created_at=task.created_at,
-        updated_at=task.updated_at,
         closed_at=task.closed_at or None,
-        settled=int(task.settled) + int(task.settled and task.erased),
+        settled=(2 if task.erased else 1) if task.settled else 0,
     )
 
 
@@ -97,7 +84,7 @@ def delivery_row(d: Delivery, task: Task) -> DeliveryRow:
         recipient=d.recipient,
         session=d.session,
         attempt=d.attempt,
-        fact="unverified" if d.unverified else d.fact.value,
+        fact="unverified" if d.unverified else str(d.fact),
         ended=d.ended,
         open=int(d.open),
         due_at=d.due_at or None,
@@ -144,6 +131,8 @@ def _notices(before: Task | None, r: ev.Recorded, task: Task) -> list[Row]:
         found[task.holder] = "refuted"
     if isinstance(r.event, ev.CancelRequested):
         found[task.holder or task.assignee] = "cancel_asked"
+    if not found:
+        return []
     told = ((party, kind) for party, kind in found.items() if party and party != actor and ":" not in party)
     return [_notice(task, party, kind, r.at) for party, kind in told]
 
@@ -176,13 +165,13 @@ def _commits(event: ev.ResultHandedIn, task: Task) -> list[Row]:
     ]
 
 
-def _outcome(before: Task | None, r: ev.Recorded, task: Task) -> list[Row]:
+def _outcome(before: Task, r: ev.Recorded, task: Task) -> list[Row]:
     """What the track record of the one who did the work is counted from."""
-    if before is None:
+    outcome = _outcome_of(before, r, task)
+    if not outcome:
         return []
     agent = before.holder or before.last_holder or (before.assignee if task.state is TaskState.REJECTED else "")
-    outcome = _outcome_of(before, r, task)
-    if not outcome or not agent:
+    if not agent:
         return []
     spent = task.handed_in_at - task.taken_at if task.handed_in_at and task.taken_at else None
     return [

@@ -17,11 +17,15 @@ def presence(silent_seconds: float, limits: Limits) -> str:
     return "suspect" if silent_seconds < limits.presence_seconds else "lapsed"
 
 
+_RUNNING = {"running"}
+_STRICTER = ("running", "draining", "paused", "stopped")
+
+
 def agent_mode(agent: Agent, directory: Directory, workspace: str = "") -> str:
     """The strictest of what people said of the agent, its workspace and everything."""
     place = directory.workspaces.get(workspace)
-    order = ("running", "draining", "paused", "stopped")
-    return max((agent.mode, directory.mode, place.mode if place else "running"), key=order.index)
+    said = {agent.mode, directory.mode, place.mode if place else "running"}
+    return "running" if said == _RUNNING else max(said, key=_STRICTER.index)
 
 
 def is_stopped(actor_id: str, session: str, workspace: str, directory: Directory) -> bool:

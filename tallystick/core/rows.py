@@ -11,30 +11,24 @@ from typing import ClassVar
 import msgspec
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One row of a view: inserted, or replaced where the key is there already. Columns: str, int, float or None."""
 
     TABLE: ClassVar[str]
     KEY: ClassVar[tuple[str, ...]]
 
 
-class TaskRow(Row, frozen=True, kw_only=True):
-    """A task as board, inbox and scheduler need it."""
+class TaskRow(Row, frozen=True):
+    """A task as board, inbox and scheduler need it. In front what stands in the task under the same name."""
 
     TABLE = "tasks"
     KEY = ("task_id",)
 
     task_id: str
-    tail: str
-    """The id backwards in lower case: a suffix that a person types is a prefix of it."""
     workspace: str
     trace: str
     parent: str
     title: str
-    state: str
-    reason: str
-    open: int
-    """1 while open, 0 once closed: the predicate of the partial indexes."""
     turn: str
     requester: str
     subject: str
@@ -42,19 +36,29 @@ class TaskRow(Row, frozen=True, kw_only=True):
     holder: str
     session: str
     reviewer: str
-    key: str | None
-    """Dedup key, NULL without one: (workspace, requester, key) is unique."""
     digest: str
     version: int
     turn_version: int
     """Version of the task when it last became somebody's turn or got a message for them."""
-    due_at: float | None
-    """When the host must look at it next (lease, deadline, check, cascade …), NULL for never."""
     created_at: float
     updated_at: float
+    tail: str
+    """The id backwards in lower case: a suffix that a person types is a prefix of it."""
+    state: str
+    reason: str
+    open: int
+    """1 while open, 0 once closed: the predicate of the partial indexes."""
+    key: str | None
+    """Dedup key, NULL without one: (workspace, requester, key) is unique."""
+    due_at: float | None
+    """When the host must look at it next (lease, deadline, check, cascade …), NULL for never."""
     closed_at: float | None
     settled: int
     """1 once its trace was settled: then it may be archived. 2 once its words were erased, too."""
+
+
+TASK_ROW_SAME = TaskRow.__struct_fields__[: TaskRow.__struct_fields__.index("tail")]
+"""The columns that stand in the task under the same name, in the order of the row."""
 
 
 class DeliveryRow(Row, frozen=True, kw_only=True):

@@ -25,6 +25,8 @@ from tallystick.core.model import (
     place,
 )
 
+_SUBMITTED = Fact.SUBMITTED
+
 
 class FactSeen(Value, frozen=True):
     """One fact of a delivery: when, and on whose word."""
@@ -65,7 +67,7 @@ class Delivery(Value, frozen=True):
     @property
     def open(self) -> bool:
         """Whether something can still become of it."""
-        return not self.ended and self.fact is not Fact.SUBMITTED
+        return not self.ended and self.facts[-1].fact is not _SUBMITTED
 
     @property
     def in_flight(self) -> bool:
@@ -182,7 +184,7 @@ class Task(Value, frozen=True):
         return place(self.state, self.reason)
 
 
-class Work(msgspec.Struct, frozen=True):
+class Work(msgspec.Struct, frozen=True, gc=False):
     """The aggregate of a task's stream: the task and its deliveries, oldest first."""
 
     task: Task
@@ -195,15 +197,19 @@ class Work(msgspec.Struct, frozen=True):
     @property
     def assignment(self) -> Delivery | None:
         """The newest delivery of the work itself (an assignment or a change)."""
-        return next((d for d in reversed(self.deliveries) if d.kind in ("assignment", "change")), None)
+        for d in reversed(self.deliveries):
+            if d.kind in ("assignment", "change"):
+                return d
+        return None
 
     @property
     def in_flight(self) -> bool:
         """Whether the work itself was pushed and its outcome is not known."""
-        return self.assignment is not None and self.assignment.in_flight
+        assignment = self.assignment
+        return assignment is not None and assignment.in_flight
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
+class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything else one decision rests on, frozen by `app` before it asks."""
 
     now: float

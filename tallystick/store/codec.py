@@ -105,9 +105,10 @@ class Codec:
     def seal(self, record: Recorded, salt: bytes) -> tuple[Sealed, bytes | None]:
         """A record without its words, and the body with its salt (None for an event without words)."""
         event, body, digest = record.event, None, b""
-        if event.text is not None:
-            body = salt + _encode(event.text)
-            digest = digest_of(body)
+        text = event.text
+        if text is not None:
+            body = salt + _encode(text)
+            digest = sha256(body).digest()
             event = msgspec.structs.replace(event, text=None)
         name = type(event).__name__
         sealed = Sealed(

@@ -382,6 +382,8 @@ def test_every_verb_stands_in_the_description_and_every_real_answer_fits_it(clie
     check("board", {"everything": True})
     check("trace", {"task": task})
     check("wait", {"task": task, "seconds": 0})
+    shown, told = check("show", {"task": task}), check("outcome", {"task": task, "seconds": 0})
+    assert told == {**{name: shown[name] for name in told if name in shown}, "verdict": "Again."}
     check("show", {"task": "tsk_nothing"}, expect=404)
     check("show", {}, expect=400)
     check("cancel", {"task": task}, as_=alice, expect=409)

@@ -521,6 +521,29 @@ def test_a_client_may_probe_and_fall_back_on_one_connection(shared):
     assert alice.error("subscriptions/listen", notifications={})["code"] == -32601
 
 
+# --- an experiment of one client ----------------------------------------------------------------------------------
+
+
+def test_a_client_that_wants_it_is_told_in_the_middle_of_its_work(home):
+    alice = Agent(home, "--as", "alice")
+    wanting = {"experimental": {"claude/channel": {}}}
+    bob = Agent(home, "--as", "bob", capabilities=wanting)
+    assert bob.hello["capabilities"]["experimental"] == wanting["experimental"]
+    assert "<channel" in bob.hello["instructions"]
+    assert len(bob.hello["instructions"]) <= 2048
+    bob.tool("inbox")
+    for number in range(3):
+        asked(alice, key=f"k{number}")
+    while (told := bob.told("notifications/claude/channel"))["meta"] != {"new": "3"}:
+        pass  # on a slow machine they do not come together
+    assert told["content"] == "3 new in your Tallystick inbox. Call the tool inbox."
+    assert len(bob.tool("inbox")["turns"]) == 3
+    asked_for = Agent(home, "--as", "bob", "--channel", version=VERSION)
+    assert asked_for.ask("server/discover")["capabilities"]["experimental"] == wanting["experimental"]
+    assert "experimental" not in alice.hello["capabilities"]
+    assert "<channel" not in alice.hello["instructions"]
+
+
 # --- presence -----------------------------------------------------------------------------------------------------
 
 

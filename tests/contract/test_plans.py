@@ -9,9 +9,11 @@ import apsw
 import pytest
 
 from tallystick.core.rows import ROW_TYPES, NoticeReadRow
+from tallystick.store import layout
 from tallystick.store.schema import apply_steps, named_statements, shipped_steps
-from tallystick.store.sqlite.names import SQL
-from tallystick.store.sqlite.views import QUERIES, write_statement
+from tallystick.store.sqlite.names import SQL, name_insert
+from tallystick.store.sqlite.views import QUERIES, change_statement, write_statement
+from tallystick.store.sqlite.writer import event_insert
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +25,23 @@ def connection() -> Iterator[apsw.Connection]:
 
 
 WRITES = {f"write_{row_type.__name__}": write_statement(row_type) for row_type in (*ROW_TYPES, NoticeReadRow)}
-STATEMENTS = {**QUERIES, **SQL, **WRITES}
+EVERY_CHANGE = {
+    row_type: tuple(name not in row_type.KEY for name in layout.columns(row_type))
+    for row_type in ROW_TYPES
+    if set(layout.columns(row_type)) != set(row_type.KEY)
+}
+TOGETHER = {
+    "event_insert": event_insert(1),
+    "event_insert_8": event_insert(8),
+    "name_insert_8": name_insert(8),
+    **{f"write_8_{row_type.__name__}": write_statement(row_type, 8) for row_type in ROW_TYPES},
+    **{f"change_1_{row_type.__name__}": change_statement(row_type, at, 1) for row_type, at in EVERY_CHANGE.items()},
+    **{f"change_8_{row_type.__name__}": change_statement(row_type, at, 8) for row_type, at in EVERY_CHANGE.items()},
+}
+STATEMENTS = {**QUERIES, **SQL, **WRITES, **TOGETHER}
 
-SORTS_OR_SCANS = re.compile(r"\bSCAN\b(?! CONSTANT ROW)|TEMP B-TREE|AUTOMATIC")
+SORTS_OR_SCANS = re.compile(r"\bSCAN\b(?! (\d+ )?CONSTANT ROW| \d+-ROW VALUES CLAUSE| new\b)|TEMP B-TREE|AUTOMATIC")
+"""What is given with a statement is walked: its values, and those that are called `new` in a change."""
 
 
 def plan(connection: apsw.Connection, sql: str) -> list[str]:
@@ -45,13 +61,14 @@ INDEXES = {
     "inbox_turns": "tasks_open_turn",
     "board": "tasks_open_workspace",
     "board_every": "tasks_open",
-    "counts": "tasks_open_counts",
     "children": "tasks_parent",
     "held": "tasks_open_session",
     "dedup": "tasks_key",
     "due_tasks": "tasks_due",
-    "due_deliveries": "deliveries_open_due",
-    "queue_sender": "deliveries_open_queue",
+    "due_deliveries": "deliveries_open",
+    "queue": "deliveries_open",
+    "queue_sender": "deliveries_open",
+    "outstanding": "deliveries_open",
     "failed": "tasks_failed",
     "inbox_notices": "notices_unread",
     "archivable": "events_settled",

@@ -180,6 +180,19 @@ async def test_nobody_is_woken_in_the_middle_of_a_turn(tmp_path: Path) -> None:
     waiting.cancel()
 
 
+async def test_nobody_is_woken_whose_person_plans(tmp_path: Path) -> None:
+    client = Client(tmp_path)
+    waiting = asyncio.create_task(client.wait())
+    await asyncio.sleep(0)
+    client.turns.plans("ses_1", now=True)
+    waker, call = HookWaker(client.turns, SOON, trail), summons(agent(), client.state)
+    assert not await waker.reachable(call.agent, call.session)
+    assert (await waker.wake(call)).outcome == "plan_mode"
+    client.turns.plans("ses_1", now=False)
+    assert await waker.reachable(call.agent, call.session)
+    waiting.cancel()
+
+
 async def test_a_session_that_ends_in_the_turn_leaves_it_unverified(tmp_path: Path) -> None:
     client = Client(tmp_path)
     waker, call = HookWaker(client.turns, SOON, trail), summons(agent(), client.state, "started", "p1")

@@ -20,8 +20,9 @@ ERAS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", VERSION)
 class Agent:
     """`tally mcp` as a client starts it; its lines are read as they come."""
 
-    def __init__(self, home, *words, version="2025-06-18", env=None, cwd=None):
-        self._begin(home.spawn_tally("mcp", *words, env=env, stdin=-1, cwd=cwd or home.place), version)
+    def __init__(self, home, *words, version="2025-06-18", env=None, cwd=None, capabilities=None):
+        child = home.spawn_tally("mcp", *words, env=env, stdin=-1, cwd=cwd or home.place)
+        self._begin(child, version, capabilities)
 
     @classmethod
     def over(cls, child, version="2025-06-18"):
@@ -30,7 +31,7 @@ class Agent:
         agent._begin(child, version)
         return agent
 
-    def _begin(self, child, version):
+    def _begin(self, child, version, capabilities=None):
         self.child = child
         self.version = version
         self.last = 0
@@ -41,7 +42,8 @@ class Agent:
         self.raw = []
         threading.Thread(target=self._read, daemon=True).start()
         if version != VERSION:
-            self.hello = self.ask("initialize", protocolVersion=version, capabilities={}, clientInfo=CLIENT)
+            told = {"capabilities": capabilities or {}, "clientInfo": CLIENT}
+            self.hello = self.ask("initialize", protocolVersion=version, **told)
             self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def _read(self):
@@ -150,7 +152,7 @@ class HttpAgent:
             params = message["params"]
             name = params.get("name", params.get("uri"))
             more = {"mcp-protocol-version": VERSION, "mcp-method": message["method"]}
-            more |= {"mcp-name": name} if name else {}
+            more |= {"mcp-name": str(name)} if name else {}
         response = self.client.post(self.path, json=message, headers={**self.headers, **more})
         if "mcp-session-id" in response.headers:
             self.headers["mcp-session-id"] = response.headers["mcp-session-id"]

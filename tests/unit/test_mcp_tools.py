@@ -142,3 +142,31 @@ def test_the_key_of_a_call_begins_as_the_host_expects():
     from tallystick._mcp.server import Server
 
     assert Server({}).key.startswith(CALL_KEY)
+
+
+async def test_without_the_sdk_the_door_over_http_says_what_to_install(monkeypatch):
+    import importlib
+
+    from tallystick.app.calls import CallerFacts
+    from tallystick.core.errors import Refused
+    from tallystick.edge.mcp import McpHttp
+
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'mcp'", name="mcp")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    door = McpHttp(None, body_bytes=1)
+    with pytest.raises(Refused) as caught:
+        await door(CallerFacts(uid=0, pid=0), "", "", {"type": "http"}, None, None)
+    assert caught.value.code is ErrorCode.UNSUPPORTED
+    assert "pip install 'tallystick[mcp]'" in caught.value.remedy
+    await door.stop()
+
+
+def test_the_sdk_is_imported_by_nobody_before_it_is_needed():
+    import subprocess
+    import sys
+
+    code = "import sys, tallystick.assembly; print('mcp' in sys.modules, 'mcp_types' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

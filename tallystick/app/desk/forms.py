@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
+class Form(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Base of what a verb takes or gives."""
 
 
@@ -133,6 +133,24 @@ class Taken(Form, frozen=True, kw_only=True):
     delivery_id: str
     title: str
     brief: dict[str, Any]
+
+
+class Outcome(Form, frozen=True, kw_only=True):
+    """What has become of a task so far, without its history: for whoever waits for the result alone."""
+
+    task_id: str
+    state: str
+    reason: str
+    turn: str
+    version: int
+    revision: int
+    result: str
+    """The words of the newest hand-in."""
+    commit: str
+    question: str
+    verdict: str
+    """The words of a failure, refusal or wish for changes."""
+    unverified: bool
 
 
 class Moved(Form, frozen=True, kw_only=True):

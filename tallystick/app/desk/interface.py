@@ -87,6 +87,10 @@ class Desk(Protocol):
         """The task as soon as it is newer than `version`, or as it is after `seconds` (at most the wait limit)."""
         ...
 
+    async def outcome(self, guest: Guest, task: str, *, version: int, seconds: float) -> forms.Outcome:
+        """As `wait`, but only what became of it."""
+        ...
+
     async def pause(self, guest: Guest, pause: Pause) -> Noticed:
         """A client is at a natural pause: what its agent is told. Links the client's conversation to the session."""
         ...

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import re
 from collections.abc import AsyncIterator
@@ -54,10 +52,14 @@ class Reading(Ground):
     async def wait(self, guest: Guest, task: str, *, version: int, seconds: float) -> forms.Shown:
         """The task as soon as it is newer than `version`, or as it is after `seconds`."""
         task_id = await self.task_id(guest, task)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(seconds, self.s.limits.wait_seconds)):
-                await self.s.views.newer(task_id, version)
+        await self.s.views.newer(task_id, version, min(seconds, self.s.limits.wait_seconds))
         return await self.s.views.show(task_id)
+
+    async def outcome(self, guest: Guest, task: str, *, version: int, seconds: float) -> forms.Outcome:
+        """As `wait`, but only what became of it."""
+        task_id = await self.task_id(guest, task)
+        await self.s.views.newer(task_id, version, min(seconds, self.s.limits.wait_seconds))
+        return await self.s.views.outcome(task_id)
 
     async def saw(self, guest: Guest, shown: forms.Shown) -> None:
         """The reader acknowledged a `show` after its flush."""

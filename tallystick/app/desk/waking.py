@@ -46,11 +46,14 @@ class Waking(Ground):
         if self._client_session(guest) is not None:
             self.s.turns.ended(guest.actor.session)
 
-    async def wait_to_be_woken(self, guest: Guest, seconds: float, gone: Callable[[], Awaitable[None]]) -> str:
+    async def wait_to_be_woken(
+        self, guest: Guest, seconds: float, gone: Callable[[], Awaitable[None]], *, plans: bool = False
+    ) -> str:
         """A hook of the caller's session waits: the text that wakes it, or nothing once its time is over, `gone`
-        returned, another hook of the same session came, or the session ended."""
+        returned, another hook of the same session came, or the session ended. `plans`: its person plans there."""
         if self._client_session(guest) is None or guest.read_only:
             return ""
+        self.s.turns.plans(guest.actor.session, now=plans)
         return await self.s.turns.wait(guest.actor.session, seconds, gone)
 
     def _client_session(self, guest: Guest) -> SessionState | None:

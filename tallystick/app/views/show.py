@@ -66,9 +66,9 @@ def run(seen: CheckRun, tail: str = "") -> forms.RunShown:
 def what(recorded: ev.Recorded, directory: Directory) -> str:
     """The event in a few words."""
     event = recorded.event
-    name = _WORDS.get(type(event).__name__) or _spaced(type(event).__name__)
     if isinstance(event, ev.TaskSubmitted):
         return f"asked {who(event.assignee, directory) or '@coordinator'}"
+    name = _WORDS.get(type(event).__name__) or _spaced(type(event).__name__)
     if isinstance(event, ev.CheckReported):
         return f"check {event.run.check}: {event.run.outcome.value}"
     if isinstance(event, ev.TaskReassigned):
@@ -171,7 +171,7 @@ def facts(work: Work, history: list[ev.Recorded], directory: Directory) -> tuple
     persisted = _persisted(assignment.delivery_id, history)
     shown = [
         forms.FactShown(
-            fact=seen.fact.value,
+            fact=str(seen.fact),
             at=when(seen.at),
             witness=_witness(seen.witness, directory),
             evidence=persisted if seen.fact is Fact.PERSISTED else seen.evidence,

@@ -34,8 +34,8 @@ def shown(
     return forms.Shown(
         task_id=task.task_id,
         title=task.title,
-        state=task.state.value,
-        reason=task.reason.value,
+        state=str(task.state),
+        reason=str(task.reason),
         turn=show.who(task.turn, directory),
         label=board_label(task.state, task.reason),
         brief=brief(task, history[0].event.text or ev.Text(), directory),
@@ -79,6 +79,24 @@ def shown(
     )
 
 
+def outcome(work: Work, history: list[ev.Recorded], directory: Directory) -> forms.Outcome:
+    """What has become of a task so far."""
+    task, words = work.task, _words(history)
+    return forms.Outcome(
+        task_id=task.task_id,
+        state=str(task.state),
+        reason=str(task.reason),
+        turn=show.who(task.turn, directory),
+        version=task.version,
+        revision=task.revision,
+        result=words.get("result", ""),
+        commit=task.commit,
+        question=words.get("question", ""),
+        verdict=words.get("verdict", ""),
+        unverified=any(d.unverified for d in work.deliveries),
+    )
+
+
 def brief(task: Task, text: ev.Text, directory: Directory) -> dict[str, Any]:
     """What was asked, in full, marked as the requester's words."""
     spec = task.done_when
@@ -87,14 +105,14 @@ def brief(task: Task, text: ev.Text, directory: Directory) -> dict[str, Any]:
         "provenance": provenance(task, directory),
         "title": text.title,
         "body": text.body,
-        "expects": task.expects.value,
+        "expects": str(task.expects),
         "inputs": [show.reference(r) for r in task.inputs],
         "done_when": {"check": spec.name, "argv": list(spec.argv), "kind": spec.kind.value} if spec else None,
         "base_commit": task.base_commit,
         "deadline_at": show.when(task.deadline_at),
         **msgspec.to_builtins(text.brief),
     }
-    return {key: value for key, value in asked.items() if value not in ("", None, [], ())}
+    return {key: value for key, value in asked.items() if value}
 
 
 def provenance(task: Task, directory: Directory) -> str:
@@ -110,17 +128,27 @@ def _words(history: list[ev.Recorded]) -> dict[str, str]:
     found: dict[str, str] = {}
     for recorded in history:
         event = recorded.event
+        kind = _SAYS.get(type(event))
+        if kind is None:
+            continue
         body = event.text.body if event.text else ""
-        if isinstance(event, ev.QuestionAsked):
-            found["question"] = body
+        if body or kind != "verdict":
+            found[kind] = body
+        if kind == "question":
             found.pop("answer", None)
-        elif isinstance(event, ev.QuestionAnswered):
-            found["answer"] = body
-        elif isinstance(event, ev.ResultHandedIn):
-            found["result"] = body
-        elif isinstance(event, ev.TaskFailed | ev.TaskDeclined | ev.ResultRefused | ev.ChangesRequested) and body:
-            found["verdict"] = body
     return found
+
+
+_SAYS: dict[type, str] = {
+    ev.QuestionAsked: "question",
+    ev.QuestionAnswered: "answer",
+    ev.ResultHandedIn: "result",
+    ev.TaskFailed: "verdict",
+    ev.TaskDeclined: "verdict",
+    ev.ResultRefused: "verdict",
+    ev.ChangesRequested: "verdict",
+}
+"""Events whose words somebody acts on."""
 
 
 def newest(history: list[ev.Recorded]) -> dict[str, str]:
@@ -141,7 +169,7 @@ def _attempts(work: Work, directory: Directory) -> tuple[dict[str, Any], ...]:
             "attempt": d.attempt,
             "to": show.who(d.recipient, directory),
             "session": d.session,
-            "fact": "unverified" if d.unverified else d.fact.value,
+            "fact": "unverified" if d.unverified else str(d.fact),
             "ended": d.ended,
             "retries": d.retries,
             "at": show.when(d.created_at),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from math import inf
 from pathlib import Path
@@ -66,17 +67,24 @@ class Views:
         """The task as committed."""
         return fold(await self.history(task_id))
 
+    async def outcome(self, task_id: str) -> forms.Outcome:
+        """What has become of a task so far."""
+        history = await self.history(task_id)
+        return tasks.outcome(self._folded(task_id, history), history, self._directory())
+
+    def _folded(self, task_id: str, history: list[ev.Recorded]) -> Work:
+        """A task as of the last of its events: as it is in memory, if it is that one."""
+        work = self._heads.committed_work(task_id)
+        return work if work is not None and work.task.version == history[-1].version else fold(history)
+
     async def show(self, task_id: str) -> forms.Shown:
         """Everything about a task."""
         history = await self.history(task_id)
         children = self._heads.children.committed(task_id)
         if children is None:
             children = tuple(str(row["task_id"]) for row in await self._store.query("children", parent=task_id))
-        work = self._heads.committed_work(task_id)
-        if work is None or work.task.version != history[-1].version:
-            work = fold(history)
         return tasks.shown(
-            work,
+            self._folded(task_id, history),
             history,
             self._directory(),
             now=self._clock.now(),
@@ -84,14 +92,20 @@ class Views:
             blobs=self._blobs,
         )
 
-    async def newer(self, task_id: str, version: int) -> None:
-        """Returns as soon as the task is newer than `version`."""
+    async def newer(self, task_id: str, version: int, seconds: float) -> None:
+        """Returns as soon as the task is newer than `version`, or after `seconds`."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
         while True:
-            changed = self._feed.next_of(task_id)
-            if await self._version(task_id) > version:
+            changed = self._feed.next_of(task_id, version)
+            if await self._version(task_id) > version or loop.time() >= end:
                 changed.cancel()
                 return
-            await changed
+            late = loop.call_at(end, _wake, changed)
+            try:
+                await changed
+            finally:
+                late.cancel()
 
     async def _version(self, task_id: str) -> float:
         """The version of a task; without a bound where there is no such task."""
@@ -333,3 +347,9 @@ def _context(root: str) -> str:
             return file.read(_CONTEXT_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    """Let whoever waits look for itself."""
+    if not waiter.done():
+        waiter.set_result(None)

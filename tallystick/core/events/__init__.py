@@ -92,7 +92,7 @@ from tallystick.core.model import Fact
 Event = TaskEvents | PlaceEvents | WakingEvents
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event as it stands in the log."""
 
     position: int

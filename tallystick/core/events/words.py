@@ -19,7 +19,7 @@ ERASED = Text(title="[erased]", body="[erased]")
 """What stands in place of a body that was erased."""
 
 
-class Happened(msgspec.Struct, frozen=True, omit_defaults=True, tag=True, kw_only=True):
+class Happened(msgspec.Struct, frozen=True, omit_defaults=True, tag=True, kw_only=True, gc=False):
     """Base of all events."""
 
     text: Text | None = None

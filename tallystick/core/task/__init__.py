@@ -2,7 +2,7 @@
 
 from tallystick.core.task.decide import decide
 from tallystick.core.task.duty import Duty, DutyKind, due_duties, next_duty
-from tallystick.core.task.fold import evolve
+from tallystick.core.task.fold import evolve, moved, with_turn
 from tallystick.core.task.table import REASONS, TRANSITIONS, Role, Transition, board_label
 from tallystick.core.task.turn import turn_of
 
@@ -17,6 +17,8 @@ __all__ = [
     "decide",
     "due_duties",
     "evolve",
+    "moved",
     "next_duty",
     "turn_of",
+    "with_turn",
 ]

@@ -37,7 +37,8 @@ class Duty(NamedTuple):
 
 def next_duty(work: Work, limits: Limits) -> Duty | None:
     """The earliest duty of a task, or None."""
-    return min(_duties(work, limits), default=None)
+    found = _duties(work, limits)
+    return min(found) if found else None
 
 
 def due_duties(work: Work, limits: Limits, now: float) -> list[Duty]:
@@ -71,11 +72,9 @@ def _timers(work: Work, limits: Limits) -> list[Duty]:
         found.append(Duty(task.lease_until, DutyKind.DOUBT if work.in_flight else DutyKind.LAPSE))
     if task.deadline_at and not task.handed_in_at and task.reason not in (R.CHECKING, R.COMPENSATING, R.UNVERIFIED):
         found.append(Duty(task.deadline_at, DutyKind.EXPIRE))
-    found += [
-        Duty(p.requested_at + limits.permission_seconds, DutyKind.PERMISSION)
-        for p in task.permissions
-        if not p.decision and task.reason is R.PERMISSION
-    ]
+    if task.reason is R.PERMISSION:
+        waiting = [p for p in task.permissions if not p.decision]
+        found += [Duty(p.requested_at + limits.permission_seconds, DutyKind.PERMISSION) for p in waiting]
     return found
 
 

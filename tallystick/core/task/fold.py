@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,6 +27,11 @@ _MESSAGES: dict[type, str] = {
 
 def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
     """The task after one more of its events."""
+    return with_turn(task, moved(task, recorded), recorded.event, recorded.event.turn)  # type: ignore[union-attr]
+
+
+def moved(task: Task | None, recorded: ev.Recorded) -> Task:
+    """The same but for whose turn it is: that is worked out from it."""
     event = recorded.event
     if isinstance(event, ev.TaskSubmitted):
         return _submitted(recorded, event)
@@ -34,7 +40,17 @@ def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
     change = _CHANGES.get(type(event), _nothing)
     changes = change(task, recorded, event)
     changes.update(_common(task, recorded, event))
-    return _withdrawn(replace(task, **changes))
+    after = replace(task, **changes)
+    return _withdrawn(after) if after.permissions else after
+
+
+def with_turn(before: Task | None, after: Task, event: ev.Happened, turn: str) -> Task:
+    """A moved task, and whose turn it is then. To say something to somebody counts as giving the turn."""
+    if before is None:
+        return replace(after, turn=turn)
+    if type(event) in _MESSAGES or turn != before.turn:
+        return replace(after, turn=turn, turn_version=after.version)
+    return after
 
 
 def _withdrawn(task: Task) -> Task:
@@ -51,7 +67,6 @@ def _common(task: Task, r: ev.Recorded, e: Any) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "state": e.state,
         "reason": e.reason,
-        "turn": e.turn,
         "version": r.version,
         "updated_at": r.at,
         "closed_at": (task.closed_at or r.at) if closed else 0.0,
@@ -60,8 +75,6 @@ def _common(task: Task, r: ev.Recorded, e: Any) -> dict[str, Any]:
     if kind:
         changes["messages"] = (*task.messages, Said(e.message_id, kind, r.actor.id, r.at, r.version))
         changes["rounds"] = 0 if _human(r) or kind == "result" else task.rounds + 1
-    if kind or e.turn != task.turn:
-        changes["turn_version"] = r.version
     return changes
 
 
@@ -70,28 +83,33 @@ def _human(r: ev.Recorded) -> bool:
 
 
 _ASKED = (
-    "state reason turn requester subject assignee expects done_when reviewer deadline_at digest parent retry_of depth "
+    "assignee expects done_when reviewer deadline_at digest parent retry_of depth "
     "on_failure compensates inputs repository base_commit budget provider promise level rule wake"
 ).split()
+_asked = attrgetter(*_ASKED)
 
 
 def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
-    kept = {name: getattr(e, name) for name in _ASKED}
     return Task(
         task_id=r.stream,
         workspace=r.workspace,
         trace=r.trace,
         title=e.text.title if e.text else "",
+        state=e.state,
+        reason=e.reason,
+        turn="",
+        requester=e.requester,
+        subject=e.subject,
         created_at=r.at,
         updated_at=r.at,
         version=r.version,
-        turn_version=r.version,
-        key=r.key,
         session_wanted=e.session,
+        key=r.key,
+        turn_version=r.version,
         messages=(Said(e.message_id, "brief", r.actor.id, r.at, r.version),),
         rounds=0 if _human(r) else 1,
         closed_at=r.at if e.state in FINAL_STATES else 0.0,
-        **kept,
+        **dict(zip(_ASKED, _asked(e), strict=True)),
     )
 
 

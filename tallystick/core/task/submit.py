@@ -61,7 +61,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         base_commit=c.base_commit,
         budget=c.budget,
         provider=agent.provider if agent else "none",
-        promise=promise(agent, c.assignee, ctx).value,
+        promise=str(promise(agent, c.assignee, ctx)),
         level=c.level,
         rule=rule,
         wake=c.wake,

@@ -56,6 +56,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, door: Door, listener: str) -> None:
         self.door = door
+        self._bounds = door.bounds
         self.listener = listener
         self.uid = self.pid = -1
         self.client = ""
@@ -131,7 +132,11 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the client: whole lines are handled, the rest is kept up to the limit."""
-        start = 0
+        start, end = 0, data.find(b"\n")
+        whole = 0 <= end == len(data) - 1 and not self._buffer and not self._is_discarding
+        if whole and self._is_greeted and end < self._bounds.line_bytes:  # nearly always
+            self._handle(data[:end])
+            return
         while (end := data.find(b"\n", start)) >= 0:
             self._end_line(data[start:end])
             start = end + 1
@@ -200,15 +205,16 @@ class Connection(asyncio.Protocol):
             raise no_operation(op)
         if self.door.is_stopping:
             raise BUSY
-        if len(self.calls) >= self.door.bounds.calls:
+        if len(self.calls) >= self._bounds.calls:
             raise unavailable(
                 f"This connection already has {len(self.calls)} calls in flight.",
                 "Wait for answers before asking more.",
             )
-        call = self.calls[call_id] = RunningCall(self, call_id, message, self.door.bounds.stdin_bytes)
+        call = self.calls[call_id] = RunningCall(self, call_id, message, self._bounds.stdin_bytes)
+        tasks = self.door.tasks
         task = asyncio.get_running_loop().create_task(self._run(call, op, handler))
-        self.door.tasks.add(task)
-        task.add_done_callback(self.door.tasks.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     async def _run(self, call: RunningCall, op: str, handler: Handler) -> None:
         try:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 DEPTH = 32
 """How many parents are looked at."""
 
+_MOST = 65536
 _INTERPRETERS = ("node", "bun", "deno", "python", "ruby")
 
 
@@ -72,7 +73,7 @@ def has_terminal(pid: int, number: int) -> bool:
 def _read_linux(pid: int) -> Seen:
     """A process as the kernel shows it; `_GONE` where it is gone or hidden."""
     try:
-        status = Path(f"/proc/{pid}/stat").read_bytes()
+        status = _read(f"/proc/{pid}/stat")
         opened, closed = status.index(b"("), status.rindex(b")")  # the name may hold anything, brackets too
         name = status[opened + 1 : closed].decode("utf-8", "backslashreplace")
         state, parent, *rest = status[closed + 2 :].split()
@@ -81,10 +82,19 @@ def _read_linux(pid: int) -> Seen:
         started = rest[17].decode()  # field 22 of proc(5): ticks after the boot
         if not name.lower().startswith(_INTERPRETERS):
             return Seen(int(parent), started, [name])
-        words = Path(f"/proc/{pid}/cmdline").read_bytes()[:65536].split(b"\0")
+        words = _read(f"/proc/{pid}/cmdline").split(b"\0")
     except (OSError, ValueError, IndexError):
         return _GONE
     return Seen(int(parent), started, [name, *_program([word.decode("utf-8", "backslashreplace") for word in words])])
+
+
+def _read(path: str) -> bytes:
+    """What the kernel tells in a file. Plain calls: every new client has a dozen of these read."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _MOST)
+    finally:
+        os.close(descriptor)
 
 
 def _read_elsewhere(pid: int) -> Seen:

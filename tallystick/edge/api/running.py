@@ -12,7 +12,6 @@ from tallystick.core.errors import Refused, invalid
 TEXT = 128 * 1024
 """Characters of output per line, so that no line grows without bound."""
 
-_SAYS = ("env", "cwd", "tty", "client")
 _DOORS = {"tally": "cli", "mcp": "mcp", "hook": "hook"}
 
 
@@ -66,7 +65,8 @@ class RunningCall:
     def facts(self) -> CallerFacts:
         """Who calls; looked up when first asked for, because the parents cost a walk through the processes."""
         if self._facts is None:
-            says = tuple([self.arguments.get(field) for field in _SAYS])
+            said = self.arguments.get
+            says = said("env"), said("cwd"), said("tty"), said("client")
             known = self._line.said
             if known is None or known[0] != says:
                 known = self._line.said = (says, self._look())

@@ -162,6 +162,12 @@ VERBS: dict[str, Verb] = {
         forms.Shown,
         lambda d, g, f: d.wait(g, f.task, version=f.version, seconds=f.seconds),
     ),
+    "outcome": Verb(
+        "As `wait`, but only what became of the task: no brief, no history.",
+        Waited,
+        forms.Outcome,
+        lambda d, g, f: d.outcome(g, f.task, version=f.version, seconds=f.seconds),
+    ),
 }
 """Every verb of the host API, by its name: the same over the Unix socket, HTTP and WebSocket."""
 
@@ -198,6 +204,6 @@ def _given(form: type[forms.Form], arguments: Any) -> forms.Form:
 
 def _text(arguments: dict[str, Any], field: str) -> str:
     value = arguments.get(field, "")
-    if not isinstance(value, str):
-        raise invalid(f"{field!r} must be text.", "Send a string.")
-    return value
+    if isinstance(value, str):
+        return value
+    raise invalid(f"{field!r} must be text.", "Send a string.")

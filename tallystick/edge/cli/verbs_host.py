@@ -200,7 +200,10 @@ VERBS: tuple[Verb, ...] = (
         summary="The MCP server that a coding client starts: the tools of an agent, on standard input and output.",
         example="tally mcp --client claude",
         run=serve_tools,
-        options=(Option("client", "The coding client it is started by: the agent bound to it here.", "NAME"),),
+        options=(
+            Option("client", "The coding client it is started by: the agent bound to it here.", "NAME"),
+            Option("channel", "Tell Claude Code in the middle of its work that something waits (an experiment of it)."),
+        ),
         notes="Put it into the client's configuration of MCP servers; it is not for typing.",
     ),
     _logs(

@@ -23,6 +23,7 @@ _LOOK_SECONDS = 0.25
 _QUEUED = 10
 """So many times as long as for the proof that it was taken, a client may leave it in its own queue."""
 _ENDS = ("Stop", "AfterAgent", "")
+"""After what a hook waits again. Our own extensions name nothing: they do so once the session has settled."""
 
 Trailing = Callable[[str, str, str, int], Trail]
 """(transcript, history, wake id, from where) → what the conversation shows of it."""
@@ -33,7 +34,9 @@ class WaitingDesk(Protocol):
 
     async def turn_ended(self, guest: Guest) -> None: ...
 
-    async def wait_to_be_woken(self, guest: Guest, seconds: float, gone: Callable[[], Any]) -> str: ...
+    async def wait_to_be_woken(
+        self, guest: Guest, seconds: float, gone: Callable[[], Any], *, plans: bool
+    ) -> str: ...
 
 
 class Waiter:
@@ -46,21 +49,22 @@ class Waiter:
 
     async def __call__(self, guest: Guest, call: Call) -> str:
         """The notice that wakes it; empty: end without waking."""
-        if _event(call) in _ENDS:  # our own extensions name none: they wait anew only when the session has settled
+        said = _said(call)
+        if said.get("hook_event_name", "") in _ENDS:  # (our own extensions name none)
             await self._desk.turn_ended(guest)
-        return await self._desk.wait_to_be_woken(guest, self._seconds, call.interrupted)
+        plans = said.get("permission_mode") == "plan"
+        return await self._desk.wait_to_be_woken(guest, self._seconds, call.interrupted, plans=plans)
 
 
-def _event(call: Call) -> str:
-    """The client's own name of what happened, from what it told the hook."""
+def _said(call: Call) -> dict[str, Any]:
+    """What the client told the hook, as far as it can be read."""
     given = call.arguments.get("args")
     raw = given.get("raw") if isinstance(given, dict) else None
     try:
         said = json.loads(raw) if isinstance(raw, str) else {}
     except (ValueError, RecursionError):
-        return ""
-    name = said.get("hook_event_name") if isinstance(said, dict) else ""
-    return name if isinstance(name, str) else ""
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 class HookWaker:
@@ -74,9 +78,10 @@ class HookWaker:
         self._since: dict[str, int] = {}
 
     async def reachable(self, agent: Agent, session: SessionState | None) -> bool:  # noqa: ARG002 - the session tells
-        """Whether a hook of that session waits, and it is in no turn."""
+        """Whether a hook of that session waits, it is in no turn, and its person does not plan."""
         known = session.session_id if session is not None else ""
-        return self._turns.is_armed(known) and not self._turns.is_running(known)
+        held_back = self._turns.is_running(known) or self._turns.is_planning(known)
+        return self._turns.is_armed(known) and not held_back
 
     async def wake(self, summons: Summons) -> Admission:
         """Answer the hook."""
@@ -85,6 +90,8 @@ class HookWaker:
             return Admission(outcome="refused", detail="No hook of it waits any more.")
         if self._turns.is_running(session.session_id):
             return Admission(outcome="busy", detail="It is in a turn.")
+        if self._turns.is_planning(session.session_id):
+            return Admission(outcome="plan_mode", detail="Its person plans.")
         wake_id = summons.wake.wake_id
         self._ends[wake_id] = self._turns.next_end(session.session_id)
         self._since[wake_id] = await asyncio.to_thread(size_of, session.transcript)

@@ -17,7 +17,7 @@ from tallystick.app.calls import CallerFacts
 from tallystick.app.desk.interface import Desk, Guest
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.core.errors import ErrorCode, Refused
-from tallystick.edge.mcp import errors, resources, texts
+from tallystick.edge.mcp import channel, errors, resources, texts
 from tallystick.edge.mcp.arguments import fit
 from tallystick.edge.mcp.errors import ProtocolError
 from tallystick.edge.mcp.tools import LISTED, TOOLS
@@ -38,9 +38,6 @@ CAPABILITIES: Final[dict[str, Any]] = {
     "resources": {"subscribe": True, "listChanged": False},
     "tools": {"listChanged": False},
 }
-CHANNEL: Final = "claude/channel"
-"""An experimental capability of one client: what waits may be told in the middle of its work."""
-
 _CONSTANT_MS: Final = 3_600_000
 """How long the lists of tools, prompts and templates may be kept: they change only with the host's version."""
 
@@ -55,6 +52,8 @@ class Visitor(msgspec.Struct, frozen=True, kw_only=True):
     """Names this very call: sent again after a lost connection, it is done once."""
     again: bool = False
     """Whether it was sent before, to a host that went away."""
+    channel: bool = False
+    """Whether its client is told in the middle of its work."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -137,16 +136,15 @@ class Protocol:
 
     # --- methods that need more than the tables -----------------------------------------------------------------
 
-    async def _initialize(self, params: Mapping[str, Any], visitor: Visitor) -> Reply:  # noqa: ARG002
+    async def _initialize(self, params: Mapping[str, Any], visitor: Visitor) -> Reply:
         wanted = params.get("protocolVersion")
         if not isinstance(wanted, str):
             raise ProtocolError(errors.INVALID_PARAMS, "initialize needs `protocolVersion`.")
         return Reply(
             {
                 "protocolVersion": wanted if wanted in HANDSHAKE else HANDSHAKE[-1],
-                "capabilities": CAPABILITIES | experimental(params.get("capabilities")),
                 "serverInfo": SERVER,
-                "instructions": texts.INSTRUCTIONS,
+                **_offered(params.get("capabilities"), visitor),
             }
         )
 
@@ -203,15 +201,17 @@ async def _nothing(params: Mapping[str, Any], visitor: Visitor) -> Reply:  # noq
     return Reply({})
 
 
-async def _discover(params: Mapping[str, Any], visitor: Visitor) -> Reply:  # noqa: ARG001
+async def _discover(params: Mapping[str, Any], visitor: Visitor) -> Reply:
     told = params.get("_meta", {}).get(_CAPABILITIES_KEY)
-    return Reply(
-        {
-            "supportedVersions": list(MODERN),
-            "capabilities": CAPABILITIES | experimental(told),
-            "instructions": texts.INSTRUCTIONS,
-        }
-    )
+    return Reply({"supportedVersions": list(MODERN), **_offered(told, visitor)})
+
+
+def _offered(told: Any, visitor: Visitor) -> dict[str, Any]:
+    """What the server can do and how to use it; the experiment only for a client that wants it."""
+    if not (visitor.channel or channel.is_wanted(told)):
+        return {"capabilities": CAPABILITIES, "instructions": texts.INSTRUCTIONS}
+    capabilities = {**CAPABILITIES, "experimental": {channel.NAME: {}}}
+    return {"capabilities": capabilities, "instructions": texts.INSTRUCTIONS + channel.INSTRUCTION}
 
 
 async def _tools(params: Mapping[str, Any], visitor: Visitor) -> Reply:  # noqa: ARG001
@@ -260,12 +260,6 @@ def stamped(result: dict[str, Any], row: Method) -> dict[str, Any]:
     """A result as the modern era wants it."""
     good = {} if row.ttl_ms is None else {"ttlMs": row.ttl_ms, "cacheScope": row.scope}
     return {**result, "resultType": "complete", **good, "_meta": {SERVER_KEY: SERVER, **result.get("_meta", {})}}
-
-
-def experimental(told: Any) -> dict[str, Any]:
-    """The experimental capability, for a client that says it has it."""
-    theirs = told.get("experimental") if isinstance(told, Mapping) else None
-    return {"experimental": {CHANNEL: {}}} if isinstance(theirs, Mapping) and CHANNEL in theirs else {}
 
 
 def encode(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tallystick.app.calls import Call
 from tallystick.core.errors import Refused, invalid
-from tallystick.edge.mcp import errors, resources
+from tallystick.edge.mcp import channel, errors, resources
 from tallystick.edge.mcp.errors import ProtocolError
 from tallystick.edge.mcp.protocol import SUBSCRIPTION_KEY, Protocol, Visitor, check_envelope, encode, is_modern
 from tallystick.edge.mcp.tools import TOOLS
@@ -45,6 +45,7 @@ class Serving:
             workspace=_text(given, "workspace"),
             key=_text(given, "key"),
             again=given.get("again") is True,
+            channel=given.get("channel") is True,
         )
         if "watch" in given:
             await self._watched(call, visitor)
@@ -91,14 +92,23 @@ class Serving:
         await _until_interrupted(call, self._watch(call, visitor, uris))
 
     async def _watch(self, call: Call, visitor: Visitor, uris: frozenset[str]) -> None:
-        beat = asyncio.ensure_future(self._beat(visitor))
+        beside = [asyncio.ensure_future(self._beat(visitor))]
+        beside += [asyncio.ensure_future(self._channel(call, visitor))] if visitor.channel else []
         try:
             async for uri in self._changes(visitor, uris):
                 await _tell(call, updated(uri))
         finally:
-            beat.cancel()
-            with suppress(asyncio.CancelledError):
-                await beat
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+
+    async def _channel(self, call: Call, visitor: Visitor) -> None:
+        """Tell in the middle of its work a client that wants it so."""
+        desk = self._protocol.desk
+        guest = await self._protocol.guest(visitor)
+        position = int((await desk.log_head(guest))["position"])
+        async for notice in channel.notices(desk, guest, position):
+            await _tell(call, notice)
 
     async def _beat(self, visitor: Visitor) -> None:
         """The session was heard, again and again; who is nobody yet may become somebody meanwhile."""

@@ -17,6 +17,7 @@ from tallystick.app.desk.interface import Desk, Guest
 from tallystick.core.errors import invalid
 from tallystick.core.model import FINAL_STATES
 from tallystick.edge.mcp import words
+from tallystick.edge.mcp.pace import moments
 from tallystick.edge.mcp.told import plain, told
 
 LIST = 60
@@ -113,9 +114,9 @@ async def _wait_inbox(desk: Desk, guest: Guest, seconds: float) -> Answer:
     answer = await inbox(desk, guest, {}, "")
     try:
         async with asyncio.timeout(seconds):
-            lines = desk.feed(guest, after=position)
+            looks = moments(desk, guest, position)
             while not _has_new(answer):
-                await anext(lines)
+                await anext(looks)
                 answer = await inbox(desk, guest, {}, "")
     except TimeoutError:
         return Answer({**answer.data, "timed_out": True}, "Nothing new came. Wait again, or go on with other work.")

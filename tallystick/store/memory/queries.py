@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -200,7 +199,8 @@ def queue_sender(tables: Tables, *, recipient: str, sender: str) -> list[Line]:
 def outstanding(tables: Tables, *, recipient: str) -> list[Line]:
     """Open deliveries that a recipient has in hand."""
     in_hand = {"claimed", "admitted", "recorded", "working"}
-    return [row for row in _rows(tables, "deliveries", open=1, recipient=recipient) if row["fact"] in in_hand]
+    found = [row for row in _rows(tables, "deliveries", open=1, recipient=recipient) if row["fact"] in in_hand]
+    return sorted(found, key=lambda row: (row["due_at"] or 0.0, row["delivery_id"]))
 
 
 @_named
@@ -291,13 +291,6 @@ def settleable(tables: Tables, *, before: float, limit: int) -> list[Line]:
 def archivable(tables: Tables, *, limit: int) -> list[Line]:
     """Traces that hold an event `TraceSettled` outside the archive, the trace begun first in front."""
     return list(tables["settled"].values())[:limit]
-
-
-@_named
-def counts(tables: Tables, *, workspace: str) -> list[Line]:
-    """Open tasks of a workspace by state and reason."""
-    found = Counter((row["state"], row["reason"]) for row in board(tables, workspace=workspace, limit=10**9))
-    return [{"state": state, "reason": reason, "count": count} for (state, reason), count in sorted(found.items())]
 
 
 @_named

@@ -74,14 +74,10 @@ CREATE INDEX archived_kind ON archived (kind) WHERE kind <> 'tsk';
 
 CREATE TABLE tasks (
   task_id TEXT NOT NULL PRIMARY KEY,
-  tail TEXT NOT NULL,
   workspace TEXT NOT NULL,
   trace TEXT NOT NULL,
   parent TEXT NOT NULL,
   title TEXT NOT NULL,
-  state TEXT NOT NULL,
-  reason TEXT NOT NULL,
-  open INTEGER NOT NULL,
   turn TEXT NOT NULL,
   requester TEXT NOT NULL,
   subject TEXT NOT NULL,
@@ -89,13 +85,17 @@ CREATE TABLE tasks (
   holder TEXT NOT NULL,
   session TEXT NOT NULL,
   reviewer TEXT NOT NULL,
-  key TEXT,
   digest TEXT NOT NULL,
   version INTEGER NOT NULL,
   turn_version INTEGER NOT NULL,
-  due_at REAL,
   created_at REAL NOT NULL,
   updated_at REAL NOT NULL,
+  tail TEXT NOT NULL,
+  state TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  open INTEGER NOT NULL,
+  key TEXT,
+  due_at REAL,
   closed_at REAL,
   settled INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -118,7 +118,6 @@ CREATE INDEX tasks_open ON tasks (open) WHERE open = 1;
 CREATE INDEX tasks_open_turn ON tasks (turn) WHERE open = 1;
 CREATE INDEX tasks_open_trace ON tasks (trace) WHERE open = 1;
 CREATE INDEX tasks_open_workspace ON tasks (workspace) WHERE open = 1;
-CREATE INDEX tasks_open_counts ON tasks (workspace, state, reason) WHERE open = 1;
 CREATE INDEX tasks_open_session ON tasks (session) WHERE open = 1 AND session > '';
 CREATE INDEX tasks_due ON tasks (due_at) WHERE due_at IS NOT NULL;
 
@@ -139,10 +138,8 @@ CREATE TABLE deliveries (
   updated_at REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX deliveries_open_queue ON deliveries (recipient, sender) WHERE open = 1;
-CREATE INDEX deliveries_open_due ON deliveries (recipient, due_at) WHERE open = 1 AND due_at IS NOT NULL;
-CREATE INDEX deliveries_outstanding ON deliveries (recipient)
-  WHERE open = 1 AND fact IN ('claimed', 'admitted', 'recorded', 'working');
+-- One index for the queue of a recipient, what of it is due, and what of it is in hand.
+CREATE INDEX deliveries_open ON deliveries (recipient, due_at) WHERE open = 1;
 
 CREATE TABLE notices (
   task_id TEXT NOT NULL,

@@ -1,16 +1,14 @@
 -- The statements of the log itself.
 
--- name: event_insert
-INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- name: name_of
-SELECT name FROM names WHERE id = ?;
+-- name: names_from
+SELECT id, name FROM names WHERE id >= ? ORDER BY id LIMIT 16;
 
 -- name: name_find
 SELECT id FROM names WHERE name = ?;
 
--- name: name_insert
-INSERT INTO names VALUES (?, ?);
+-- As many at once as stand here; what is left over is given as NULL.
+-- name: names_find
+SELECT id, name FROM names WHERE name IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: name_last
 SELECT max(id) FROM names;

@@ -93,8 +93,8 @@ SELECT count(*) AS count FROM deliveries WHERE open = 1 AND recipient = :recipie
 
 -- name: outstanding
 SELECT * FROM deliveries
-WHERE open = 1 AND fact IN ('claimed', 'admitted', 'recorded', 'working') AND recipient = :recipient
-ORDER BY delivery_id;
+WHERE open = 1 AND recipient = :recipient AND fact IN ('claimed', 'admitted', 'recorded', 'working')
+ORDER BY due_at, delivery_id;
 
 -- name: in_trace
 SELECT * FROM tasks WHERE trace = :trace ORDER BY task_id;
@@ -151,11 +151,6 @@ ORDER BY closed_at, task_id LIMIT :limit;
 SELECT names.name AS trace FROM events JOIN names ON names.id = events.trace
 WHERE events.type = 1 AND events.trace > 0
 GROUP BY events.trace ORDER BY events.trace LIMIT :limit;
-
--- name: counts
-SELECT state, reason, count(*) AS count FROM tasks
-WHERE open = 1 AND workspace = :workspace
-GROUP BY state, reason ORDER BY state, reason;
 
 -- name: newest
 SELECT * FROM tasks WHERE task_id = max(

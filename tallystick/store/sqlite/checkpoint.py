@@ -43,6 +43,8 @@ class Checkpointer:
         self._failpoint = failpoint
         self._failed = failed
         self._pages = 0
+        self._longest = 0
+        """How long the journal's file is: it does not shrink when the journal begins anew."""
         self._moved = 0
         self._due = threading.Event()
         self._stopping = False
@@ -57,6 +59,7 @@ class Checkpointer:
         if pages < self._pages:
             self._moved = 0  # the journal began anew
         self._pages = pages
+        self._longest = max(pages, self._longest)
         if pages - self._moved < PASSIVE_PAGES:
             return
         if pages >= 2 * BOUND_PAGES and self._thread.is_alive():
@@ -74,7 +77,7 @@ class Checkpointer:
 
     def _run(self) -> None:
         while not self._stopping:
-            due = self._due.wait(IDLE_SECONDS if self._pages >= PASSIVE_PAGES else None)
+            due = self._due.wait(IDLE_SECONDS if self._longest >= PASSIVE_PAGES else None)
             self._due.clear()
             if self._stopping:
                 return
@@ -103,7 +106,7 @@ class Checkpointer:
     def _truncate(self) -> None:
         with self._busy:
             self._pass(apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            self._pages = 0
+            self._pages = self._longest = 0
 
     def _pass(self, mode: int) -> None:
         with self._checkpointing, contextlib.suppress(apsw.BusyError):  # a reader needs the journal: next time

@@ -27,6 +27,10 @@ OLDEST: Final = (3, 51, 3)
 
 BUSY_MS: Final = 5000
 PAGE_BYTES: Final = 4096
+CACHE_KIB: Final = 8_000
+"""Pages that a connection keeps: a write touches a score of them, spread over the file."""
+JOURNAL_BYTES: Final = 64 * 1024 * 1024
+"""How much of the journal stays when it begins anew. The checkpoint thread truncates it in a silence."""
 
 REASONS: Final[dict[type[apsw.Error], str]] = {
     apsw.FullError: "full",
@@ -48,8 +52,9 @@ _SETTINGS: Final = (
     "PRAGMA secure_delete = ON",
     "PRAGMA trusted_schema = OFF",
     "PRAGMA temp_store = MEMORY",
+    f"PRAGMA cache_size = -{CACHE_KIB}",
     "PRAGMA wal_autocheckpoint = 0",  # the checkpoint thread does it: inside the writer it costs 5 times the p99
-    "PRAGMA journal_size_limit = 0",
+    f"PRAGMA journal_size_limit = {JOURNAL_BYTES}",  # to write over what is there costs the kernel half of appending
 )
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final
 
 import apsw
 
 from tallystick.store.schema import named_statements
+from tallystick.store.sqlite import bulk
 
 SQL: Final = named_statements("log.sql")
 """The statements of the log by name."""
 
 _KEPT: Final = 100_000
+_AT_ONCE: Final = SQL["names_find"].count("?")
+
+
+@cache
+def name_insert(count: int) -> str:
+    """The statement that writes down so many numbers."""
+    return f"INSERT INTO names VALUES {bulk.marks(2, count)}"  # noqa: S608 - only question marks
 
 
 class _Texts(dict[int, str]):
@@ -26,31 +35,58 @@ class _Texts(dict[int, str]):
         return self._read(number)
 
 
+class _Numbers(dict[str, int]):
+    """Numbers by text; one that is not remembered is looked up, or given. A plain look-up: six stand in every event."""
+
+    def __init__(self, give: Callable[[str], int]) -> None:
+        super().__init__()
+        self._give = give
+
+    def __missing__(self, text: str) -> int:
+        return self._give(text)
+
+
 class Names:
     """The numbers of texts as one connection sees them. A bounded cache stands in front of the table."""
 
     def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
         self._execute: Callable[..., Any] = connection.execute
-        self._executemany = connection.executemany
-        self._numbers: dict[str, int] = {}
+        self.numbers = _Numbers(self._give)
+        """The numbers of texts. One that has none gets one; `write` has to follow in the same transaction."""
         self.texts = _Texts(self._read_text)
         """The texts of numbers."""
         self._given: list[tuple[int, str]] = []
+        self._absent: set[str] = set()
         self._last = 0
 
     def find(self, text: str) -> int:
         """The number of a text, 0 if it has none."""
-        number = self._numbers.get(text)
+        number = self.numbers.get(text)
         if number is None:
+            if text in self._absent:
+                return 0
             row = self._execute(SQL["name_find"], (text,)).fetchall()
             number = row[0][0] if row else 0
             if number:
                 self._remember(text, number)
         return number
 
-    def give(self, text: str) -> int:
-        """The number of a text, which gets one if it has none; `write` has to follow in the same transaction."""
-        number = self._numbers.get(text) or self.find(text)
+    def learn(self, texts: Iterable[str]) -> None:
+        """Look up what is not remembered in few calls, for a transaction that will ask for it: until `write` nobody
+        else gives numbers."""
+        unknown = [text for text in dict.fromkeys(texts) if text not in self.numbers]
+        absent = set(unknown)
+        for at in range(0, len(unknown), _AT_ONCE):
+            some = unknown[at : at + _AT_ONCE]
+            padded = (*some, *[None] * (_AT_ONCE - len(some)))
+            for number, text in self._execute(SQL["names_find"], padded).fetchall():
+                self._remember(text, number)
+                absent.discard(text)
+        self._absent |= absent
+
+    def _give(self, text: str) -> int:
+        number = self.find(text)
         if not number:
             number = self._last = self._last + 1
             self._given.append((number, text))
@@ -60,25 +96,28 @@ class Names:
     def write(self) -> None:
         """Write down the numbers that were given."""
         given, self._given = self._given, []
-        if given:
-            self._executemany(SQL["name_insert"], given)
+        self._absent.clear()
+        bulk.run(self._connection, name_insert, given)
 
     def forget(self) -> None:
         """Drop everything that is remembered: a transaction was rolled back, or somebody else wrote."""
-        self._numbers.clear()
+        self.numbers.clear()
         self.texts.clear()
         self._given.clear()
+        self._absent.clear()
         self._last = self._execute(SQL["name_last"]).fetchall()[0][0]
 
     def _read_text(self, number: int) -> str:
-        rows = self._execute(SQL["name_of"], (number,)).fetchall()
-        text = str(rows[0][0]) if rows else ""  # a number without a text is damage: the scan finds it by the hash
-        self._remember(text, number)
-        return text
+        # Numbers are given in the order of the log, so whoever walks along it asks for the next ones next.
+        found: dict[int, str] = dict(self._execute(SQL["names_from"], (number,)).fetchall())
+        for known, text in found.items():
+            self._remember(text, known)
+        # A number without a text is damage: the scan finds it by the hash.
+        return found.get(number, "")
 
     def _remember(self, text: str, number: int) -> None:
         if len(self.texts) >= _KEPT and not self._given:  # what was given stands nowhere else until `write`
-            self._numbers.clear()
+            self.numbers.clear()
             self.texts.clear()
-        self._numbers[text] = number
+        self.numbers[text] = number
         self.texts[number] = text

@@ -95,7 +95,6 @@ class SqliteStore:
         connections.writing.set_wal_hook(self._journal_grew)
         with snapshot(self._reading):
             self._head = self._log.head()[0]
-        self._pending: list[Call] = []
         self._waiting: dict[asyncio.Future[int], int] = {}
         self._closed = False
         self._writer.start()
@@ -138,8 +137,7 @@ class SqliteStore:
         """See `Store.append`."""
         self._refuse_closed()
         prepared = [self._prepare(entry) for entry in batch]
-        call = Call(asyncio.get_running_loop().create_future(), prepared)
-        result: list[Recorded] = await self._submit(call)
+        result: list[Recorded] = await self._submit(Call(asyncio.get_running_loop().create_future(), prepared))
         return result
 
     def _prepare(self, entry: Entry) -> Prepared:
@@ -150,16 +148,8 @@ class SqliteStore:
         return Prepared(entry, sealed, covered, None if body is None else squeeze(body), None)
 
     def _submit(self, call: Call) -> asyncio.Future[Any]:
-        # Everything that is appended in this turn of the loop goes to the writer together, and so into one sync.
-        if not self._pending:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._pending.append(call)
+        self._writer.submit([call])
         return call.future
-
-    def _flush(self) -> None:
-        calls, self._pending = self._pending, []
-        if calls:
-            self._writer.submit(calls)
 
     async def load(self, stream: str, after_version: int = 0) -> list[Recorded]:
         """See `Store.load`."""
@@ -198,7 +188,6 @@ class SqliteStore:
         if self._closed:
             return
         self._closed = True
-        self._flush()
         with translated():
             await asyncio.to_thread(self._writer.stop)
             await asyncio.to_thread(self._checkpointer.stop)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, partial
+from itertools import compress, islice
+from operator import attrgetter, ne
 from re import findall
 from typing import Any, Final
 
@@ -14,6 +16,7 @@ from tallystick.core.rows import ROW_TYPES, Row
 from tallystick.store import layout
 from tallystick.store.interface import Cell
 from tallystick.store.schema import named_statements
+from tallystick.store.sqlite import bulk
 
 QUERIES: Final = named_statements("queries.sql")
 """The named queries."""
@@ -23,17 +26,29 @@ PARAMETERS: Final = {name: frozenset(findall(r":(\w+)", sql)) for name, sql in Q
 
 
 @cache
-def write_statement(row_type: type[Row]) -> str:
-    """The statement that writes rows of a type: an upsert, or an update for a type with only some columns."""
+def write_statement(row_type: type[Row], count: int = 1) -> str:
+    """The statement that writes so many rows of a type: an upsert, or an update for a type with only some columns."""
     if layout.is_partial(row_type):
         return _update(row_type)
     names = layout.columns(row_type)
     others = [name for name in names if name not in row_type.KEY]
     changes = ", ".join(f"{name} = {_new_value(row_type.TABLE, name)}" for name in others)
-    numbered = ", ".join(f"?{at}" for at in range(1, len(names) + 1))
     return (
-        f"INSERT INTO {row_type.TABLE} ({', '.join(names)}) VALUES ({numbered}) "  # noqa: S608 - names of our own types
+        f"INSERT INTO {row_type.TABLE} ({', '.join(names)}) VALUES {bulk.marks(len(names), count)} "  # noqa: S608 - names of our own types
         f"ON CONFLICT ({', '.join(row_type.KEY)}) DO UPDATE SET {changes}"
+    )
+
+
+@cache
+def change_statement(row_type: type[Row], changed: tuple[bool, ...], count: int = 1) -> str:
+    """The statement that writes the changed columns of so many rows: first their new values, then the key."""
+    given = list(compress(layout.columns(row_type), changed))
+    changes = ", ".join(f"{name} = new.{name}" for name in given)
+    where = " AND ".join(f"{row_type.TABLE}.{name} = new.{name}" for name in row_type.KEY)
+    return (
+        f"WITH new ({', '.join((*given, *row_type.KEY))}) AS "  # noqa: S608 - names of our own types
+        f"(VALUES {bulk.marks(len(given) + len(row_type.KEY), count)}) "
+        f"UPDATE {row_type.TABLE} SET {changes} FROM new WHERE {where}"
     )
 
 
@@ -52,9 +67,12 @@ def _new_value(table: str, name: str) -> str:
 
 
 RowKey = tuple[str, Any]
-"""A table and the values of a key."""
+"""A table and what stands in its key."""
 
+_KEYS: Final = {row_type.TABLE: attrgetter(*row_type.KEY) for row_type in ROW_TYPES}
 _KEPT: Final = 4_000
+_Written = dict[tuple[type[Row], tuple[bool, ...]], list[tuple[Any, ...]]]
+"""What is to be written: by the type of the rows and which columns changed; empty for rows that are new."""
 
 
 class ViewWriter:
@@ -71,13 +89,15 @@ class ViewWriter:
     def write(self, rows: Iterable[Row]) -> None:
         """Write the rows, in effect one after the other. Raises apsw.ConstraintError where a unique key is taken."""
         whole, rest = self._merge(rows)
-        statements: dict[str, list[tuple[Any, ...]]] = {}
+        written: _Written = {}
+        known = self._known
         for key, row in whole.items():
-            self._plan(self._known.get(key), row, statements)
-        for row in rest:
-            statements.setdefault(write_statement(type(row)), []).append(msgspec.structs.astuple(row))
-        for statement, values in statements.items():
-            self._connection.executemany(statement, values)
+            _plan(known.get(key), row, written)
+        for (row_type, changed), values in written.items():
+            make = partial(change_statement, row_type, changed) if changed else partial(write_statement, row_type)
+            bulk.run(self._connection, make, values)
+        for row in rest:  # one by one: of these each step counts
+            self._connection.execute(write_statement(type(row)), msgspec.structs.astuple(row))
         self._remember(whole)
 
     def forget(self) -> None:
@@ -95,45 +115,40 @@ class ViewWriter:
         whole: dict[RowKey, Row] = {}
         loose: dict[RowKey, list[Row]] = {}
         for row in rows:
-            key = (row.TABLE, layout.key_of(row))
-            before = whole.get(key) or self._known.get(key)
-            if row.TABLE in layout.FIXED:
-                loose.setdefault(key, []).append(row)  # each step counts: the second name-giver has to fail
-            elif not layout.is_partial(type(row)):
+            table = row.TABLE
+            key = (table, _KEYS[table](row))
+            if type(row) is layout.TABLES[table] and table not in layout.FIXED:
                 whole[key] = row
-                loose.pop(key, None)
-            elif before is not None:
-                whole[key] = msgspec.structs.replace(before, **layout.as_dict(row))
+                if loose:
+                    loose.pop(key, None)
+                continue
+            before = whole.get(key) or self._known.get(key)
+            if before is None or table in layout.FIXED:
+                loose.setdefault(key, []).append(row)  # each step counts: the second name-giver has to fail
             else:
-                loose.setdefault(key, []).append(row)
+                whole[key] = msgspec.structs.replace(before, **layout.as_dict(row))
         return whole, [row for group in loose.values() for row in group]
 
-    def _plan(self, before: Row | None, row: Row, statements: dict[str, list[tuple[Any, ...]]]) -> None:
-        new = msgspec.structs.astuple(row)
-        if before is None:
-            statements.setdefault(write_statement(type(row)), []).append(new)
-            return
-        old = msgspec.structs.astuple(before)
-        if old == new:
-            return
-        changed = tuple(at for at, value in enumerate(new) if value != old[at])
-        values = (*(new[at] for at in changed), *layout.key_of(row))
-        statements.setdefault(_change_statement(type(row), changed), []).append(values)
-
     def _remember(self, rows: dict[RowKey, Row]) -> None:
-        for key, row in rows.items():
-            self._known.pop(key, None)
-            self._known[key] = row
-        while len(self._known) > _KEPT:
-            del self._known[next(iter(self._known))]
+        known = self._known
+        for key in rows.keys() & known.keys():
+            del known[key]  # what was written last comes last
+        known.update(rows)
+        if len(known) > 2 * _KEPT:  # half at once: one by one, a dict walks over all that it has deleted before
+            for key in list(islice(known, len(known) - _KEPT)):
+                del known[key]
 
 
-@cache
-def _change_statement(row_type: type[Row], changed: tuple[int, ...]) -> str:
-    names = layout.columns(row_type)
-    changes = ", ".join(f"{names[at]} = ?" for at in changed)
-    where = " AND ".join(f"{name} = ?" for name in row_type.KEY)
-    return f"UPDATE {row_type.TABLE} SET {changes} WHERE {where}"  # noqa: S608 - names of our own types
+def _plan(before: Row | None, row: Row, written: _Written) -> None:
+    new = msgspec.structs.astuple(row)
+    if before is None:
+        written.setdefault((type(row), ()), []).append(new)
+        return
+    old = msgspec.structs.astuple(before)
+    if old != new:
+        changed = tuple(map(ne, new, old))
+        values = (*compress(new, changed), *[getattr(row, name) for name in row.KEY])
+        written.setdefault((type(row), changed), []).append(values)
 
 
 class ViewReader:

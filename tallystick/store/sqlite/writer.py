@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, Final
 
 import apsw
@@ -20,10 +21,10 @@ from tallystick.core.events import Recorded
 from tallystick.store.blobs import BlobStore
 from tallystick.store.codec import GENESIS, Sealed, link
 from tallystick.store.interface import ConflictError, Entry, StoreUnavailableError
+from tallystick.store.sqlite import bulk
 from tallystick.store.sqlite.connection import disk_refused, is_sync_error, unavailable
 from tallystick.store.sqlite.log import LogReader, kind_of
-from tallystick.store.sqlite.names import SQL
-from tallystick.store.sqlite.packs import EventRow
+from tallystick.store.sqlite.packs import BODY, EventRow
 from tallystick.store.sqlite.views import ViewWriter
 
 Failpoint = Callable[[str], None]
@@ -32,6 +33,7 @@ Failpoint = Callable[[str], None]
 _GROUP: Final = 512
 _GATE_SECONDS: Final = 5.0  # a bound: should the checkpoint thread have ended, commits still go on
 _VERSIONS_KEPT: Final = 50_000
+_COLUMNS: Final = BODY + 1
 
 
 class Prepared(msgspec.Struct, gc=False):
@@ -217,6 +219,7 @@ class Writer:
         self._failpoint("after_commit")
 
     def _together(self, calls: list[Call]) -> None:
+        self.log.names.learn(_texts(calls))
         accepted = [call for call in calls if self._accept(call)]
         self._write(accepted)
         self._failpoint("after_write")
@@ -265,7 +268,7 @@ class Writer:
         for call in calls:
             call.result = [self._record(prepared, events) for prepared in call.prepared]
         self.log.names.write()
-        self.connection.executemany(SQL["event_insert"], events)
+        bulk.run(self.connection, event_insert, events)
         self.views.write(row for call in calls for prepared in call.prepared for row in prepared.entry.rows)
 
     def _record(self, prepared: Prepared, events: list[EventRow]) -> Recorded:
@@ -276,19 +279,19 @@ class Writer:
         return msgspec.structs.replace(prepared.entry.record, position=position, hash=self._hash.hex())
 
     def _row(self, position: int, prepared: Prepared) -> EventRow:
-        sealed, give = prepared.sealed, self.log.names.give
+        sealed, number = prepared.sealed, self.log.names.numbers
         return (
             position,
-            give(sealed.stream),
+            number[sealed.stream],
             sealed.version,
             kind_of(sealed.stream),
-            give(sealed.workspace),
-            give(sealed.type),
+            number[sealed.workspace],
+            number[sealed.type],
             sealed.schema,
             sealed.at,
-            give(sealed.actor),
-            give(sealed.subject),
-            give(sealed.trace),
+            number[sealed.actor],
+            number[sealed.subject],
+            number[sealed.trace],
             sealed.cause,
             sealed.key,
             sealed.data,
@@ -333,6 +336,20 @@ class Writer:
         self._data_version = self.connection.pragma("data_version")
         position, found = self.log.head()
         self._position, self._hash = position, found or GENESIS
+
+
+@cache
+def event_insert(count: int) -> str:
+    """The statement that appends so many events."""
+    return f"INSERT INTO events VALUES {bulk.marks(_COLUMNS, count)}"  # noqa: S608 - only question marks
+
+
+def _texts(calls: list[Call]) -> Iterator[str]:
+    """What stands as a number in the rows of events."""
+    for call in calls:
+        for prepared in call.prepared:
+            sealed = prepared.sealed
+            yield from (sealed.stream, sealed.workspace, sealed.type, sealed.actor, sealed.subject, sealed.trace)
 
 
 def _is_refusal(error: Exception) -> bool:

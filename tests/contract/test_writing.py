@@ -1,0 +1,91 @@
+"""What makes writing cheap changes nothing of what is written: rows many at a step, names looked up many at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import apsw
+import pytest
+
+from tallystick.app.feed import Feed
+from tallystick.store.schema import apply_steps, shipped_steps
+from tallystick.store.sqlite import bulk, names
+from tallystick.store.sqlite.names import Names, name_insert
+
+
+@pytest.fixture
+def connection() -> Iterator[apsw.Connection]:
+    made = apsw.Connection(":memory:")
+    apply_steps(made, shipped_steps())
+    yield made
+    made.close()
+
+
+def stored(connection: apsw.Connection) -> list[tuple[int, str]]:
+    return [
+        (int(row[0]), str(row[1])) for row in connection.execute("SELECT id, name FROM names WHERE id > 1 ORDER BY id")
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 15, 16, 31, 32, 33, 64, 71])
+def test_any_number_of_rows_is_written_whole_and_in_order(count: int, connection: apsw.Connection) -> None:
+    rows = [(number, f"name {number}") for number in range(2, count + 2)]
+    bulk.run(connection, name_insert, rows)
+    assert stored(connection) == rows
+
+
+def test_a_text_gets_one_number_however_often_it_comes(connection: apsw.Connection) -> None:
+    given = Names(connection)
+    given.forget()
+    texts = [f"text {number % 40}" for number in range(200)]
+    given.learn(texts)
+    numbers = [given.numbers[text] for text in texts]
+    given.write()
+    assert {name: number for number, name in stored(connection)} == dict(zip(texts, numbers, strict=True))
+    assert given.find("text 39") == numbers[39]
+    assert given.find("nobody gave this") == 0
+
+
+@pytest.mark.parametrize("kept", [1, 3, 17])
+def test_a_full_cache_never_makes_a_known_text_look_new(
+    kept: int, connection: apsw.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names, "_KEPT", kept)
+    given = Names(connection)
+    given.forget()
+    for turn in range(3):
+        texts = [f"text {number}" for number in range(turn, turn + 50)]
+        given.learn(texts)
+        found = [given.numbers[text] for text in texts]
+        given.write()
+        assert dict(zip(texts, found, strict=True)).items() <= {name: at for at, name in stored(connection)}.items()
+    assert len(stored(connection)) == 52
+
+
+def test_what_a_rollback_took_back_is_looked_up_again(connection: apsw.Connection) -> None:
+    given = Names(connection)
+    given.forget()
+    connection.execute("BEGIN")
+    given.learn(["a"])
+    first = given.numbers["a"]
+    given.write()
+    connection.execute("ROLLBACK")
+    given.forget()
+    given.learn(["b", "a"])
+    assert (given.numbers["b"], given.numbers["a"]) == (first, first + 1)
+    given.write()
+    assert stored(connection) == [(first, "b"), (first + 1, "a")]
+
+
+async def test_a_waiter_wakes_when_its_stream_is_beyond_what_it_knows_and_is_forgotten_then() -> None:
+    feed = Feed()
+    early, late = feed.next_of("tsk_1"), feed.next_of("tsk_1", 2)
+    feed.committed(7, {"tsk_1": 2, "tsk_2": 9})
+    assert (early.done(), late.done()) == (True, False)
+    feed.committed(8, {"tsk_1": 3})
+    assert late.done()
+    given_up = feed.next_of("tsk_3")
+    given_up.cancel()
+    await asyncio.sleep(0)
+    assert feed._by_stream == {}
