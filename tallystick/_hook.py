@@ -19,10 +19,12 @@ BESIDE_SECONDS = 15
 """How often one that waits looks whether its client is still there."""
 
 
-def main(client: str = "", event: str = "stop") -> int:
-    """Ask the host and print its answer. 0 unless the host says otherwise to one that waits."""
+def main(client: str = "", event: str = "stop", parent: str = "") -> int:
+    """Ask the host and print its answer. 0 unless the host says otherwise to one that waits.
+
+    `parent`: who started it, if that is known better than this process can, which may begin after the other's end."""
     try:
-        limit(event)
+        limit(event, int(parent or os.getppid()))
         said = ask(client, event)
         _signal.setitimer(_signal.ITIMER_REAL, 0)
         write(1, str(said.get("out", "")))
@@ -34,9 +36,8 @@ def main(client: str = "", event: str = "stop") -> int:
     return 0
 
 
-def limit(event: str) -> None:
+def limit(event: str, parent: int) -> None:
     """Give up in time; one that waits looks at times whether whoever started it is gone."""
-    parent = os.getppid()
 
     def look(*_: object) -> None:
         if os.getppid() != parent:
@@ -99,4 +100,4 @@ def _late(*_: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    sys.exit(main(*sys.argv[1:4]))

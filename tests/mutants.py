@@ -189,7 +189,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "lapse before the lease is over",
         "task/moves.py",
-        "if c.fence != task.fence or not task.lease_until or ctx.now < until:",
+        "if c.fence != task.fence or not task.lease_until or not over:",
         "if c.fence != task.fence or not task.lease_until:",
         f"{DELIVERY}::test_a_lease_lapses_only_when_it_is_over",
     ),

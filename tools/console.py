@@ -32,7 +32,8 @@ _EXITS = re.compile(r"\s+# exits (\d+)$")
 _VARIABLE = re.compile(
     r"(?:tsk|trc|agt|ses|dlv|per|wsp|msg|prm)_[0-9a-zA-Z]+"  # ids
     r"|in a sandbox \(E3\)|without a sandbox: this machine has none|(?<=sandbox )none|\bE3\b"  # the machine's sandbox
-    r"|\d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+Z|\d+(?:\.\d+)?(?:ms|s|m|h)\b|[0-9a-f]{7,64}|\d+"  # times, digests
+    r"|\d\d:\d\d:\d\d|\d\d-\d\d \d\d:\d\d(?!:)"  # times of the day, or of another one
+    r"|\d{4}-\d\d-\d\dT[\d:.]+Z|\d+(?:\.\d+)?(?:ms|s|m|h)\b|[0-9a-f]{7,64}|\d+"  # times, digests
 )
 
 

@@ -206,6 +206,7 @@ def test_one_that_waits_ends_with_its_client(home):
     try:
         client = home.spawn(sys.executable, "-c", STARTER, str(install_hook(home)))
         pid = int(client.stdout.readline())
+        eventually(lambda: b"_hook.py" in Path(f"/proc/{pid}/cmdline").read_bytes())
         client.kill()
         eventually(lambda: not is_running(pid))
     finally:

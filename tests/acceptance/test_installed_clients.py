@@ -30,6 +30,7 @@ class Bench:
         self.home = seat.base / "tally home 家"
         self.home.mkdir()
         (self.home / "config.toml").write_text(SETTINGS)
+        (self.home / "config.toml").chmod(0o600)
         seat.env["TALLY_HOME"] = str(self.home)
         git = "git init -q . && git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m first"
         subprocess.run(git, shell=True, cwd=seat.cwd, check=True, env=seat.env)
@@ -150,3 +151,30 @@ def test_a_hook_that_reads_nothing_does_no_harm_to_a_client_that_says_a_lot(name
         assert done.code == 0, done.err
         assert "hook" not in done.err.lower()
         assert "pipe" not in (done.out + done.err).lower()
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_doctor_proves_with_a_canary_what_really_works(name):
+    with benched(name) as bench:
+        bench.tally("install", name, "--yes", "--allow", "--as", "pen")
+        steps = [
+            {"mcp": "tallystick.take", "args": {"task": "{{match.1}}"}},
+            {"mcp": "tallystick.submit", "args": {"task": "{{match.1}}", "text": "here"}},
+            {"text": "I answered."},
+        ]
+        model = bench.seat.model
+        model.rules += [Rule("good morning", [{"text": "Morning."}]), Rule(r"It is about: (tsk_\w+)", steps)]
+        closed = bench.says("doctor", "--canary", "@pen", "--seconds", "1")["findings"][-1]
+        assert (closed["check"], closed["ok"]) == ("canary @pen", False)
+        assert "promised mailbox" in closed["did"]
+        assert "open" in closed["fix"]
+        assert bench.says("board")["tasks"] == []  # nothing of it is left
+        with bench.seat.open() as screen:
+            if name == "codex":
+                screen.say("good morning")
+                screen.wait("Morning.")
+            eventually(lambda: bench.says("agents", "pen")["promise"] == "live", "an entry", 60)
+            found = bench.says("doctor", "--canary")["findings"][-1]
+        assert found["ok"], (found, model.told())
+        assert "promised live" in found["did"]
+        assert "submitted" in found["saw"]

@@ -151,6 +151,7 @@ FORMS = {
     "up --replace": {"replace": True},
     "down": {},
     "status": {},
+    "doctor --canary @bob --seconds 5": {"canary": True, "name": "@bob", "seconds": "5"},
     "try": {},
     "mcp --client claude": {"client": "claude"},
     "doctor": {},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import stat
 import sys
@@ -56,7 +57,7 @@ class Upkeep(Examining):
     def _permissions(self) -> forms.Finding:
         wide = [str(p) for p in _under(self.s.home) if not p.is_symlink() and stat.S_IMODE(p.lstat().st_mode) & 0o077]
         saw = f"open to others: {', '.join(wide[:5])}" if wide else "all files are yours alone"
-        fix = f"Close them: chmod -R go-rwx {self.s.home}" if wide else ""
+        fix = f"Close them: chmod -R go-rwx {shlex.quote(str(self.s.home))}" if wide else ""
         return _finding("permissions", not wide, f"looked at the files of {self.s.home}", saw, fix)
 
     def _disk(self) -> forms.Finding:

@@ -20,6 +20,7 @@ from tallystick.edge.cli.verbs_reading import EXPORT
 
 _HOST = "Host"
 _RUNNING = "Running things"
+_CANARY_SECONDS = 60.0
 
 
 def _mode(mode: str) -> Callable[[Run], Awaitable[int]]:
@@ -77,7 +78,13 @@ async def serve_tools(_: Run) -> int:
 async def doctor(run: Run) -> int:
     """`tally doctor`."""
     guest = await run.guest()
+    if run.parsed.text("name") and not run.parsed.has("canary"):
+        raise Usage("An agent is named, and no canary is to be sent.", "Send it one: tally doctor --canary NAME")
     form = await run.wait(run.desk.doctor(guest))
+    if run.parsed.has("canary"):
+        seconds = run.parsed.number("seconds") or _CANARY_SECONDS
+        sent = await run.wait(run.desk.send_canaries(guest, run.parsed.text("name"), seconds))
+        form = forms.Diagnosis(findings=(*form.findings, *sent.findings))
     await run.give(form, render_places.diagnosis)
     return 1 if any(not finding.ok and finding.level == "error" for finding in form.findings) else 0
 
@@ -184,8 +191,15 @@ VERBS: tuple[Verb, ...] = (
         name="doctor",
         group=_HOST,
         summary="Prove what is promised, and name the fix for what is not so.",
-        example="tally doctor",
+        example="tally doctor --canary @reviewer",
         run=doctor,
+        arguments=(
+            Argument("NAME", "To whom; to each agent of a client here unless named.", False, completes="agent"),
+        ),
+        options=(
+            Option("canary", "Also send a real request, and see how far it gets. It costs a turn of a model."),
+            Option("seconds", "How long to wait for a canary; a minute unless given.", "N", kind="number"),
+        ),
     ),
     Verb(
         name="try",
