@@ -56,7 +56,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "base not checked",
         "task/decide.py",
-        "if command.base is not None and command.base < task.version:",
+        "if command.base is not None and command.base < task.said_version:",
         "if False:",
         f"{MOVES}::test_a_base_that_is_older_than_the_task_is_stale",
     ),
@@ -199,6 +199,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "    if work.in_flight:\n        raise conflict(",
         "    if False:\n        raise conflict(",
         f"{DELIVERY}::test_hostile_68_what_was_pushed_never_lapses_into_a_new_attempt",
+    ),
+    Mutant(
+        "a driven task is handed over twice",
+        "task/prompts.py",
+        'if c.purpose in ("work", "changes") and delivery.prompted:',
+        "if False:",
+        "tests/unit/test_turns.py::test_one_turn_at_a_time_and_a_lost_one_is_named",
+    ),
+    Mutant(
+        "what is in doubt is gone on with by itself",
+        "task/prompts.py",
+        "if doubted or task.running",
+        "if task.running",
+        "tests/unit/test_turns.py::test_what_was_prompted_and_has_no_outcome_is_doubted_and_never_sent_again_by_itself",
+    ),
+    Mutant(
+        "any session takes a driven agent's task",
+        "task/moves.py",
+        'agent.connection == "drive" and c.session != task.session',
+        'agent.connection == "drive" and False',
+        "tests/unit/test_turns.py::test_only_the_session_that_it_was_handed_to_takes_a_driven_agents_task",
     ),
     Mutant(
         "deadline not checked",

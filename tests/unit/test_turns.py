@@ -130,6 +130,9 @@ def test_what_was_prompted_and_has_no_outcome_is_doubted_and_never_sent_again_by
     world.act(cmd.EndTurn, task_id, HOST, stop="lost")
     world.act(cmd.DoubtDelivery, task_id, HOST)
     world.refuses(ErrorCode.CONFLICT, cmd.ReturnDelivery, task_id, HOST)
+    world.act(cmd.ClaimTask, task_id, DRIVEN)
+    world.act(cmd.DoubtDelivery, task_id, HOST)
+    assert wanted(world.work[task_id]) == ""
     duty = next_duty(world.work[task_id], world.limits)
     assert duty is not None
     assert duty.kind is DutyKind.DOUBT
