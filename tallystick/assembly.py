@@ -19,6 +19,7 @@ from tallystick.app.deliver import Deliverer
 from tallystick.app.desk.desk import FrontDesk
 from tallystick.app.desk.ground import Services
 from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.driving import Driving
 from tallystick.app.due import Due
 from tallystick.app.duties import Duties
 from tallystick.app.execute import Executor
@@ -31,7 +32,7 @@ from tallystick.app.kept import KeptBlobs
 from tallystick.app.notices import Notices
 from tallystick.app.openings import FirstThings, Record
 from tallystick.app.orphans import Orphans
-from tallystick.app.ports import Clock, Notifier, Waker
+from tallystick.app.ports import Clock, Notifier, Transport, Waker
 from tallystick.app.presence import Presence
 from tallystick.app.proofs import Proofs
 from tallystick.app.sessions import Sessions
@@ -46,6 +47,7 @@ from tallystick.core import events as ev
 from tallystick.core.errors import invalid
 from tallystick.core.state import Work
 from tallystick.core.wake import Item
+from tallystick.edge.acp import AcpTransport, Around, Registry
 from tallystick.edge.api import ApiServer, control_path, peer
 from tallystick.edge.api.strict import parse
 from tallystick.edge.api.verbs import VERBS, verbs
@@ -101,7 +103,22 @@ def assemble(
     shown = partial(prefixes, hidden=(str(home), str(control_path(home).parent)))
     verifier = Verifier(home, git, runner, blobs, executor, new_id, diagnostics, shown, reached)
     commands = CommandTransport(home, git, runner, blobs, new_id, limits, shown, reached)
-    transports = {"command": commands}
+    driving = Driving(store, heads, executor, words, presence, clock, new_id, limits, diagnostics)
+    sockets = Doors()
+    around = Around(
+        home=home,
+        sockets=control_path(home).parent,
+        git=git,
+        runner=runner,
+        driving=driving,
+        doors=sockets,
+        environment=_inherited(),
+        tally=(sys.executable, "-I", "-c", _TALLY, "mcp"),
+        prefixes=shown,
+        proved={},
+    )
+    driven = AcpTransport(around)
+    transports: dict[str, Transport] = {"command": commands, "drive": driven}
     deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, transports, diagnostics, reached)
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
     turns = Turns(lambda: heads.committed_directory)
@@ -136,6 +153,7 @@ def assemble(
             blobs=blobs,
             verifier=verifier,
             diagnostics=diagnostics,
+            drives=Registry(),
             turns=turns,
             sessions=sessions,
             watches=watches,
@@ -146,14 +164,49 @@ def assemble(
     executor.stumbled = diagnostics.failure
     refusals, others = Refusals(executor, clock), (sessions, proofs)
     _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, others, first, refusals, notices)
+    executor.follow = _then(executor.follow, driving.committed)
     protocol = Protocol(desk, diagnostics)
     ops = _ops(desk, life, stop, protocol)
     doors = [
         *_http(settings, desk, ops, diagnostics, announce, partial(McpHttp, protocol, extra=world.mcp)),
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
-    inside: list[Service] = [executor, first, custody, hints, orphans, verifier, deliverer, duties, *notices]
+    sockets.server = doors[-1]  # type: ignore[assignment]
+    inside: list[Service] = [executor, first, custody, hints, orphans, verifier, driven, deliverer, duties, *notices]
     return [Record(store, heads, clock), *inside, sessions, proofs, watches, wakes, *doors]
+
+
+class Doors:
+    """Sockets of sessions, at the server that is made after those who open them."""
+
+    server: ApiServer
+
+    async def listen_session(self, session_id: str, path: Path) -> None:
+        """See `ApiServer`."""
+        await self.server.listen_session(session_id, path)
+
+    async def close_session(self, session_id: str) -> None:
+        """See `ApiServer`."""
+        await self.server.close_session(session_id)
+
+
+_TALLY = "from tallystick._tally import main; raise SystemExit(main())"
+"""What a session's client starts for our tools; it needs no search path."""
+
+
+def _inherited() -> dict[str, str]:
+    """What driven clients inherit of the host's own environment: who the user is, and no more."""
+    names = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "PATH")
+    found = {name: os.environ[name] for name in names if os.environ.get(name)}
+    return {"LANG": "C.UTF-8", "TERM": "dumb", **found}
+
+
+def _then(first: Callable[..., None], second: Callable[[ev.Recorded], None]) -> Callable[..., None]:
+    def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
+        first(recorded, rows)
+        second(recorded)
+
+    return follow
 
 
 def _join(

@@ -47,6 +47,8 @@ STRANGER = new_id(Prefix.AGENT, 18)
 """Member of another workspace."""
 HOME = new_id(Prefix.WORKSPACE, 21)
 ELSEWHERE = new_id(Prefix.WORKSPACE, 22)
+DRIVEN = new_id(Prefix.AGENT, 19)
+"""The host drives its sessions."""
 AGENTS = {
     "asker": ASKER,
     "worker": WORKER,
@@ -56,6 +58,7 @@ AGENTS = {
     "closed": CLOSED,
     "paid": PAID,
     "stranger": STRANGER,
+    "driven": DRIVEN,
 }
 SESSIONS = {agent: new_id(Prefix.SESSION, 30 + n) for n, agent in enumerate(AGENTS.values())}
 SECOND = new_id(Prefix.SESSION, 50)
@@ -63,6 +66,7 @@ SECOND = new_id(Prefix.SESSION, 50)
 
 _GIVEN: dict[str, dict[str, Any]] = {
     "runner": {"connection": "command", "argv": ("run",), "seconds": 60},
+    "driven": {"connection": "drive", "client": "codex", "provider": "none"},
     "shy": {"inbound": "hold"},
     "closed": {"inbound": "refuse"},
     "paid": {"provider": "acme"},
@@ -242,12 +246,15 @@ class World:
             "session": actor_of(by).session,
             **_DEFAULTS.get(kind, {}),
         }
+        if kind is cmd.StartTurn:
+            known["session"] = task.session
         found = {name: known[name] for name in known if name in fields}
         found |= {name: _TYPED[name](value) if name in _TYPED else value for name, value in given.items()}
         return kind(**{"task_id": task_id, **found})
 
     def _delivery_id(self, kind: type, task_id: str) -> str:
-        if kind in (cmd.RecordDelivery, cmd.LeaseDelivery, cmd.BeginDelivery, cmd.ReturnDelivery, cmd.DoubtDelivery):
+        pushes = (cmd.LeaseDelivery, cmd.BeginDelivery, cmd.ReturnDelivery, cmd.DoubtDelivery, cmd.StartTurn)
+        if kind in (cmd.RecordDelivery, *pushes):
             assignment = self.work[task_id].assignment
             return assignment.delivery_id if assignment else ""
         return self.id(Prefix.DELIVERY)
@@ -333,6 +340,20 @@ class World:
         self.act(cmd.DoubtTask, task_id, HOST)
         return task_id
 
+    def prompted(self, **given: Any) -> str:
+        """A task whose prompt is on its way to the session that the host drives."""
+        task_id = self.ask(to=DRIVEN, **given)
+        self.act(cmd.LeaseDelivery, task_id, HOST, session=SESSIONS[DRIVEN])
+        self.act(cmd.StartTurn, task_id, HOST)
+        return task_id
+
+    def driven(self, **given: Any) -> str:
+        """A task that the session has taken in its turn."""
+        task_id = self.prompted(**given)
+        self.act(cmd.RecordDelivery, task_id, HOST, witness=SESSIONS[DRIVEN])
+        self.act(cmd.ClaimTask, task_id, DRIVEN)
+        return task_id
+
     def compensating(self, **given: Any) -> str:
         task_id = self.taken(on_failure=REVIEWER, **given)
         self.act(cmd.FailTask, task_id, WORKER)
@@ -381,6 +402,9 @@ _DEFAULTS: dict[type, dict[str, Any]] = {
     cmd.SetTaskMode: {"mode": "paused"},
     cmd.RecordDelivery: {"witness": "reader"},
     cmd.LeaseDelivery: {"session": SESSIONS[RUNNER], "intent_id": "int_1", "lease_seconds": 120.0},
+    cmd.StartTurn: {"turn_id": "trn_1", "purpose": "work"},
+    cmd.NoteTurn: {"turn_id": "trn_1"},
+    cmd.EndTurn: {"turn_id": "trn_1", "stop": "end_turn"},
     cmd.BeginDelivery: {"witness": SESSIONS[RUNNER]},
     cmd.ReturnDelivery: {"retry_at": START + 2},
 }

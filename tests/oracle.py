@@ -66,7 +66,7 @@ MOVES: dict[str, tuple[str, str, str]] = {
         "submitted/new canceled/by_requester canceled/by_person",
     ),
     "LapseLease": ("host", IN_HAND, "submitted/new canceled/by_requester canceled/by_person"),
-    "RecoverLease": ("host", "working working/* input_required/question", "="),
+    "RecoverLease": ("host", "submitted/new submitted/rework working working/* input_required/question", "="),
     "DoubtTask": ("host", "working working/* submitted/new submitted/rework", "input_required/unverified"),
     "SettleDoubt": (
         "person host",
@@ -90,6 +90,9 @@ MOVES: dict[str, tuple[str, str, str]] = {
     "BeginDelivery": ("host", "submitted/new submitted/rework", "working"),
     "ReturnDelivery": ("host", "submitted/new submitted/rework", f"= failed/offline {BAD}"),
     "DoubtDelivery": ("host", LIVE, "="),
+    "StartTurn": ("host", f"submitted/new submitted/rework {IN_HAND}", "="),
+    "NoteTurn": ("host", f"{LIVE} {ENDED}", "="),
+    "EndTurn": ("host", f"{LIVE} {ENDED}", "="),
 }
 
 TURN: dict[str, str] = {

@@ -17,11 +17,12 @@ import msgspec
 
 from tallystick import config
 from tallystick.core import events
-from tallystick.core.delivery import FACTS
 from tallystick.core.errors import ErrorCode
 from tallystick.core.events import places as place_events
 from tallystick.core.events import task as task_events
+from tallystick.core.events import turns as turn_events
 from tallystick.core.events import waking as waking_events
+from tallystick.core.facts import FACTS
 from tallystick.core.limits import Limits
 from tallystick.core.model import FINAL_STATES, Promise, TaskState, place
 from tallystick.core.task.table import REASONS, TRANSITIONS, Transition, board_label
@@ -178,15 +179,17 @@ def _drawing() -> str:
 def facts() -> str:
     """The facts of a delivery."""
     rows = [
-        (code(row.fact), row.witness, row.pull, row.command, ", ".join(row.may_end) or "– (terminal)") for row in FACTS
+        (code(row.fact), row.witness, row.pull, row.command, row.drive, ", ".join(row.may_end) or "– (terminal)")
+        for row in FACTS
     ]
     return "\n".join(
         [
             "# Facts of a delivery\n",
             "A delivery is one attempt to hand one message of a task to one recipient. Seven facts tell how far it",
             "got, each said only by its own witness, and `unverified` where nobody can say. The third column is for",
-            "agents that look by themselves (command line), the fourth for those that are a command the host runs.\n",
-            table(("fact", "who may say so", "pull", "command agent", "may also end as"), rows),
+            "agents that look by themselves (command line), the fourth for those that are a command the host runs, the",
+            "fifth for sessions that the host drives.\n",
+            table(("fact", "who may say so", "pull", "command agent", "driven session", "may also end as"), rows),
             "`inferred` is written beside a fact that was concluded and not proven; `auto` beside one that the kind of",
             "connection implies. What it means for a sender: [delivered, but how far?](../discussions/delivered.md)\n",
             "## Promises\n",
@@ -259,7 +262,7 @@ def errors() -> str:
 
 def event_page() -> str:
     """Every event of the log."""
-    documented = {**_classes(task_events), **_classes(place_events), **_classes(waking_events)}
+    documented = {**_classes(task_events), **_classes(turn_events), **_classes(place_events), **_classes(waking_events)}
     parts = [
         "# Events\n",
         "What can stand in the log. One command makes one event; facts of a delivery and whose turn it is are derived",

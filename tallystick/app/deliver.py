@@ -27,8 +27,9 @@ from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Fact
 from tallystick.core.route import agent_mode, is_stopped
-from tallystick.core.rows import DeliveryRow, Row
+from tallystick.core.rows import DeliveryRow, Row, TaskRow
 from tallystick.core.state import Delivery, Work
+from tallystick.core.task import wanted
 from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 5.0
@@ -64,6 +65,10 @@ class Deliverer:
         self._wake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._pushes: dict[str, asyncio.Task[None]] = {}
+        self._busy: dict[str, str] = {}
+        """Whom each of these is for."""
+        self._not_before: dict[str, float] = {}
+        """On boot time: when a session that could not be prompted is tried again."""
         self._endings: set[asyncio.Task[bool]] = set()
 
     # --- running ------------------------------------------------------------------------------------------------
@@ -71,6 +76,9 @@ class Deliverer:
     async def start(self) -> None:
         """Take back what an earlier host dispatched, then begin to look for what is due."""
         for agent in self._pushed_to():
+            if self._transports[agent.connection].reconciles:
+                await self._reconcile(agent)
+                continue
             for row in await self._store.query("outstanding", recipient=agent.agent_id):
                 await self._recover(agent, str(row["task_id"]), str(row["delivery_id"]))
                 self._reached("deliver.mid_recovery")
@@ -90,8 +98,11 @@ class Deliverer:
         for row in rows:
             if isinstance(row, DeliveryRow) and self._is_pushed_to(row.recipient):
                 self._wake.set()
-                if not row.open and row.delivery_id in self._pushes:
+                gone = not row.open and row.fact != Fact.SUBMITTED.value
+                if gone and row.delivery_id in self._pushes:
                     self._end_closed(row.recipient, row.delivery_id)
+            elif isinstance(row, TaskRow) and row.state == "working" and self._is_pushed_to(row.assignee):
+                self._wake.set()  # its session may have to be prompted
 
     def _is_pushed_to(self, recipient: str) -> bool:
         agent = self._heads.directory.agents.get(recipient)
@@ -131,7 +142,10 @@ class Deliverer:
             await self._end_stopped(agent)
             if agent_mode(agent, self._heads.directory) != "running":
                 continue
-            free = agent.concurrency - await self._heads.outstanding(agent.agent_id)
+            if self._transports[agent.connection].reconciles:
+                await self._go_on(agent)
+            pushes = sum(busy == agent.agent_id for busy in self._busy.values())
+            free = agent.concurrency - max(pushes, await self._heads.outstanding(agent.agent_id))
             if free <= 0:
                 continue
             now = self._clock.now()
@@ -144,6 +158,9 @@ class Deliverer:
             workspace, delivery_id = str(row["workspace"]), str(row["delivery_id"])
             if not is_stopped(agent.agent_id, str(row["session"]), workspace, self._heads.directory):
                 continue
+            work = await self._heads.work(str(row["task_id"]))
+            if work is None or not work.in_flight:
+                continue  # it waits for an answer: nothing of it runs
             if await self._transports[agent.connection].end(delivery_id):
                 task_id, detail = str(row["task_id"]), "A person stopped it while it ran."
                 await self._unknown(task_id, delivery_id, detail)
@@ -155,19 +172,21 @@ class Deliverer:
         work = await self._heads.work(task_id)
         if work is None or delivery_id in self._pushes or self._held_back(work, agent):
             return
-        session = self._new_id(Prefix.SESSION)
-        seconds = agent.seconds or self._limits.command_seconds
+        plan = self._transports[agent.connection].plan(agent, work)
+        if plan is None:
+            return  # every session of it is busy; it is looked at again when one is not
         lease = cmd.LeaseDelivery(
             task_id=task_id,
             delivery_id=delivery_id,
-            session=session,
+            session=plan.session,
             intent_id=intent_of(work, delivery_id),
-            lease_seconds=seconds + self._limits.command_lease_margin_seconds,
+            lease_seconds=plan.lease_seconds,
         )
         self._reached("deliver.before_lease")
         try:
             outcome = await self._executor.execute(lease, HOST)
         except Refused:
+            self._transports[agent.connection].unplanned(plan)
             return  # lost the race, or it is no longer due
         self._reached("deliver.after_lease")
         if outcome.work is not None:
@@ -177,16 +196,18 @@ class Deliverer:
         paused = agent_mode(agent, self._heads.directory, work.task.workspace) != "running"
         return paused or work.task.mode == "paused"
 
-    def _push(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool) -> None:
-        task = asyncio.create_task(self._carry(agent, work, delivery_id, adopted=adopted))
+    def _push(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str = "") -> None:
+        task = asyncio.create_task(self._carry(agent, work, delivery_id, adopted=adopted, purpose=purpose))
         self._pushes[delivery_id] = task
+        self._busy[delivery_id] = agent.agent_id
         task.add_done_callback(lambda _: self._pushed(delivery_id))
 
     def _pushed(self, delivery_id: str) -> None:
         self._pushes.pop(delivery_id, None)
+        self._busy.pop(delivery_id, None)
         self._wake.set()  # it may be due again already
 
-    async def _carry(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool) -> None:
+    async def _carry(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str) -> None:
         task_id = work.task.task_id
 
         async def began(witness: str, evidence: str) -> None:
@@ -199,9 +220,12 @@ class Deliverer:
             self._reached("deliver.after_begin")
 
         try:
-            envelope = await self._envelope(agent, work, delivery_id, adopted=adopted)
+            envelope = await self._envelope(agent, work, delivery_id, adopted=adopted, purpose=purpose)
             receipt = await self._transports[agent.connection].send(envelope, began)
             self._reached("deliver.before_report")
+            if purpose and receipt.outcome == "returned":
+                self._not_before[task_id] = self._clock.clock.boot() + _SWEEP_SECONDS
+                return
             await self._report(agent, work, delivery_id, receipt)
             self._reached("deliver.after_report")
             await self._transports[agent.connection].settled(delivery_id)
@@ -211,25 +235,29 @@ class Deliverer:
             self._diagnostics.failure("push", error)
             await self._unknown(task_id, delivery_id, "The push failed in the host.")
 
-    async def _envelope(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool) -> Envelope:
+    async def _envelope(
+        self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str
+    ) -> Envelope:
         delivery = work.delivery(delivery_id)
+        handed = work.assignment if purpose else delivery
         return Envelope(
             delivery_id=delivery_id,
             task_id=work.task.task_id,
-            intent_id=delivery.intent_id if delivery else "",
-            session=delivery.session if delivery else "",
+            intent_id=handed.intent_id if handed else "",
+            session=work.task.session if purpose or not delivery else delivery.session,
             fence=work.task.fence,
             agent=agent,
             work=work,
             text=await self._words.first(work.task),
             note=await self._words.newest(work.task, ("changes", "answer")),
             adopted=adopted,
+            purpose=purpose,
         )
 
     async def _report(self, agent: Agent, work: Work, delivery_id: str, receipt: Receipt) -> None:
         task_id = work.task.task_id
-        if receipt.outcome == "ended":
-            return  # whoever ended it says what that means
+        if receipt.outcome in ("ended", "told"):
+            return  # whoever ended it says what that means; whoever was told said itself what it did
         if receipt.outcome == "unverified":
             await self._unknown(task_id, delivery_id, receipt.detail)
             return
@@ -301,6 +329,32 @@ class Deliverer:
         except Refused as refusal:
             self._diagnostics.record("doubt refused", task=task_id, detail=str(refusal))
 
+    # --- sessions that the host drives --------------------------------------------------------------------------
+
+    async def _reconcile(self, agent: Agent) -> None:
+        """An earlier host prompted these: what became of it is found out, never guessed."""
+        for work in await self._with(agent):
+            assignment = work.assignment
+            if work.in_flight and assignment is not None and assignment.open:
+                self._push(agent, work, assignment.delivery_id, adopted=True)
+                self._reached("deliver.mid_recovery")
+
+    async def _go_on(self, agent: Agent) -> None:
+        """Tasks that its sessions hold and that need another prompt: an answer came, a check failed."""
+        for work in await self._with(agent):
+            purpose, task_id = wanted(work), work.task.task_id
+            waits = self._not_before.get(task_id, 0.0) > self._clock.clock.boot()
+            delivery_id = _handed(work, purpose)
+            if purpose and not waits and delivery_id not in self._pushes and not self._held_back(work, agent):
+                self._push(agent, work, delivery_id, adopted=False, purpose=purpose)
+
+    async def _with(self, agent: Agent) -> list[Work]:
+        rows = await self._store.query("sessioned")
+        mine = [str(row["task_id"]) for row in rows if row["assignee"] == agent.agent_id]
+        # What is about to be committed is looked at once it is.
+        works = [await self._heads.work(task_id) for task_id in mine if task_id not in self._heads.pending]
+        return [work for work in works if work is not None]
+
     # --- after a restart, and ending ----------------------------------------------------------------------------
 
     async def _recover(self, agent: Agent, task_id: str, delivery_id: str) -> None:
@@ -332,6 +386,12 @@ class Deliverer:
         if not assignment.intent_id:
             return True
         return await self._transports[agent.connection].end(assignment.delivery_id)
+
+
+def _handed(work: Work, purpose: str) -> str:
+    """What a further prompt hands over: the newest answer, else the work itself."""
+    kinds = ("answer",) if purpose == "answer" else ("assignment", "change")
+    return next((d.delivery_id for d in reversed(work.deliveries) if d.kind in kinds), "")
 
 
 def intent_of(work: Work, delivery_id: str) -> str:

@@ -76,7 +76,7 @@ class Gather:
         parent_id = c.parent if c.parent is not None else held[0] if len(held) == 1 else ""
         ancestors = await self._ancestors(parent_id) if parent_id else ()
         command_agent = self._heads.directory.agents.get(c.assignee)
-        pushed = command_agent is not None and command_agent.connection == "command"
+        pushed = command_agent is not None and command_agent.connection in ("command", "drive")
         return {
             "parent": ancestors[0] if ancestors else None,
             "ancestors": ancestors,

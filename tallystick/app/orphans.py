@@ -37,6 +37,8 @@ class Orphans:
                 awaited.add(job.job_id)
                 self._ending.append(asyncio.create_task(self._end(job.job_id)))
         kept = {name.removesuffix("-setup") for name in awaited}
+        sessions = self._heads.committed_directory.sessions
+        kept |= {name for name, session in sessions.items() if not session.ended}
         for name in await asyncio.to_thread(_names, self._trees):
             if name not in kept:
                 await self._remove(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Protocol
@@ -66,6 +67,8 @@ class Job(msgspec.Struct, frozen=True):
     """None: run without one, after a person's yes."""
     label: str = ""
     """What it is for (a task id), kept with the job so that a later host can tell."""
+    log: str = ""
+    """Where its errors go, for one that is spoken with."""
 
 
 class JobResult(msgspec.Struct, frozen=True):
@@ -88,6 +91,15 @@ class JobResult(msgspec.Struct, frozen=True):
     """Why it could not be started; then everything else is empty."""
 
 
+class Pipes(msgspec.Struct, frozen=True):
+    """A running job that the host speaks with. What comes and goes are bytes; its errors go to the log it was given."""
+
+    pid: int
+    level: str
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
 class RunningJob(msgspec.Struct, frozen=True):
     """A job of an earlier host that was found again."""
 
@@ -107,6 +119,11 @@ class Runner(Protocol):
 
     async def started(self, job_id: str) -> int:
         """Wait until the command of a job runs; its process id, 0 where it never did."""
+        ...
+
+    async def open(self, job: Job) -> Pipes:
+        """Start a job that the host speaks with. It ends with the host, whatever becomes of the host. Refused where it
+        cannot be started."""
         ...
 
     async def adopt(self, job_id: str) -> JobResult:
@@ -369,6 +386,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """The words of the assignment."""
     note: str = ""
     """Changes that were asked for, or an answer, when this is not the first time."""
+    purpose: str = ""
+    """Why a session that holds it is prompted once more: answer, refuted or resumed; empty for the work itself."""
     adopted: bool = False
     """An earlier host dispatched it; take it back rather than begin again."""
 
@@ -377,7 +396,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """How a push ended."""
 
     outcome: str
-    """`submitted`, `failed`, `returned` (it never began), `unverified` (begun, and lost sight of), `ended` (by us)."""
+    """`submitted`, `failed`, `returned` (it never began), `unverified` (begun, and lost sight of), `ended` (by us),
+    `told` (the recipient itself said by its calls what became of it)."""
     detail: str = ""
     text: str = ""
     commit: str = ""
@@ -386,8 +406,26 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
 
 
+class Plan(msgspec.Struct, frozen=True):
+    """Where a delivery would go now, and for how long it is leased."""
+
+    session: str
+    lease_seconds: float
+
+
 class Transport(Protocol):
     """An outward door for one kind of connection."""
+
+    reconciles: bool
+    """It finds out by itself what became of deliveries that an earlier host dispatched: `send` with `adopted`."""
+
+    def plan(self, agent: Agent, work: Work) -> Plan | None:
+        """The session that would get this; None while none is free."""
+        ...
+
+    def unplanned(self, plan: Plan) -> None:
+        """A plan that came to nothing."""
+        ...
 
     async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:
         """Hand it over and stay until it ended. `began(witness, evidence)` is called once the recipient has it."""
@@ -403,6 +441,22 @@ class Transport(Protocol):
 
     def found(self) -> list[str]:
         """Deliveries dispatched by an earlier host that still run or ended uncollected."""
+        ...
+
+
+class Drive(msgspec.Struct, frozen=True):
+    """A client that the host can drive: its name, its command line where the table has none, whose model it uses."""
+
+    client: str
+    argv: tuple[str, ...] | None
+    provider: str
+
+
+class Drives(Protocol):
+    """Knows which clients can be driven."""
+
+    def check(self, named: str) -> Drive:
+        """The client that a person names. Refused where there is none, or what drives it is not installed."""
         ...
 
 

@@ -7,9 +7,8 @@ move says has an event of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from tallystick.core import commands as cmd
@@ -20,54 +19,6 @@ from tallystick.core.model import Fact
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.state import Context, Delivery, FactSeen, Task, Unchanged, Work
-
-
-class FactRow(msgspec.Struct, frozen=True):
-    """One row of the table of facts: who may say it, for each kind of connection, and where else it may end."""
-
-    fact: Fact
-    witness: str
-    pull: str
-    command: str
-    may_end: tuple[str, ...]
-
-
-FACTS: Final[tuple[FactRow, ...]] = (
-    FactRow(Fact.ACCEPTED, "host", "in the log", "in the log", ("rejected", "expired", "canceled", "failed")),
-    FactRow(Fact.PERSISTED, "host", "in the log", "in the log", ("rejected", "expired", "canceled", "failed")),
-    FactRow(
-        Fact.CLAIMED,
-        "connection holding the lease",
-        "take",
-        "slot taken",
-        ("persisted", "held", "rejected", "expired", "canceled", "failed", "unverified"),
-    ),
-    FactRow(
-        Fact.ADMITTED,
-        "the recipient's policy code",
-        "membership rule",
-        "join record",
-        ("rejected", "expired", "canceled", "failed", "unverified"),
-    ),
-    FactRow(
-        Fact.RECORDED,
-        "connection, by proof in the session's own history; else inferred",
-        "body acknowledged after the reader's own flush, or its next call: inferred",
-        "child started and brief written: inferred",
-        ("rejected", "expired", "canceled", "failed", "unverified"),
-    ),
-    FactRow(
-        Fact.WORKING,
-        "the recipient, by a call bound to session and fence; else auto",
-        "take",
-        "child started: auto",
-        ("failed", "canceled", "unverified"),
-    ),
-    FactRow(Fact.SUBMITTED, "the recipient, with references that resolve", "submit", "exit collected by the host", ()),
-    FactRow(Fact.UNVERIFIED, "host", "-", "lost sight of it", ("submitted", "failed", "persisted")),
-)
-"""Who may say what. Docs and tests read this table."""
-
 
 # --- deciding ---------------------------------------------------------------------------------------------------
 
@@ -85,7 +36,7 @@ def _caps(_w: Work | None, c: cmd.SubmitTask, ctx: Context, sofar: Any) -> Any:
     agent = ctx.directory.agents.get(c.assignee)
     if ctx.queued >= limits.mailbox_queue:
         raise unavailable(f"The mailbox is full: {ctx.queued} open messages.", "Wait until some of them are done.")
-    if agent is not None and agent.connection == "command" and ctx.queued_by_sender >= limits.push_queue:
+    if agent is not None and agent.connection in ("command", "drive") and ctx.queued_by_sender >= limits.push_queue:
         raise unavailable(
             f"{ctx.queued_by_sender} messages of yours wait for @{agent.alias}; the limit is {limits.push_queue}.",
             "Wait until some of them are done.",
@@ -159,7 +110,9 @@ def _begin(work: Work, c: cmd.BeginDelivery, _ctx: Context, _sofar: Any) -> ev.D
 
 
 def _return(work: Work, c: cmd.ReturnDelivery, ctx: Context, _sofar: Any) -> ev.TaskEvent:
-    delivery = _intended(work, c.delivery_id)
+    delivery = _known(work, c.delivery_id)
+    if not delivery.in_flight or _has(delivery, Fact.RECORDED):
+        raise conflict(f"Delivery {short(c.delivery_id)} is not being dispatched.", "Nothing is to be done.")
     if delivery.retries < len(ctx.limits.retry_seconds):
         return ev.DeliveryReturned(**_place(work.task), delivery_id=c.delivery_id, retry_at=c.retry_at, detail=c.detail)
     task = work.task
@@ -197,7 +150,7 @@ def evolve(deliveries: tuple[Delivery, ...], recorded: ev.Recorded, task: Task) 
     """The deliveries after one more event; `task` is the task after it."""
     change = _CHANGES.get(type(recorded.event))
     after = change(deliveries, recorded, recorded.event, task) if change else deliveries
-    after = _inferred(after, recorded)
+    after = _rested(_inferred(after, recorded), recorded, task)
     if task.open:
         return after
     how = "expired" if task.reason is R.EXPIRED else _ENDINGS.get(task.state, "")
@@ -205,6 +158,14 @@ def evolve(deliveries: tuple[Delivery, ...], recorded: ev.Recorded, task: Task) 
 
 
 _ENDINGS = {S.FAILED: "failed", S.CANCELED: "canceled", S.REJECTED: "rejected", S.COMPLETED: "settled"}
+
+
+def _rested(ds: tuple[Delivery, ...], r: ev.Recorded, task: Task) -> tuple[Delivery, ...]:
+    """A turn that ended with the task in other hands was a prompt carried out: nothing of it is in doubt."""
+    waits = task.state is S.INPUT_REQUIRED and task.reason is not R.UNVERIFIED and task.turns and not task.running
+    if not waits or not isinstance(r.event, ev.TurnEnded | ev.QuestionAsked):
+        return ds
+    return tuple(replace(d, intent="performed", updated_at=r.at) if d.intent == "intended" else d for d in ds)
 
 
 def _end(d: Delivery, at: float, how: str) -> Delivery:
@@ -253,7 +214,12 @@ def _claimed(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskClaimed, _t: Ta
         FactSeen(Fact.ADMITTED, r.at, "policy", f"rule {e.rule}"),
         FactSeen(Fact.WORKING, r.at, who, "take"),
     )
-    return _only(ds, e.delivery_id, lambda d: _add(d, r.at, *facts, session=e.session, due_at=0.0))
+
+    def change(d: Delivery) -> Delivery:
+        intent = "intended" if d.intent == "unverified" else d.intent  # the recipient itself tells that it has it
+        return _add(d, r.at, *facts, session=e.session, due_at=0.0, unverified=False, intent=intent)
+
+    return _only(ds, e.delivery_id, change)
 
 
 _PROOFS = frozenset({ev.TaskClaimed, ev.DeliveryRecorded, ev.DeliveryBegun})
@@ -400,6 +366,8 @@ def _returned(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryReturned, 
             session="",
             due_at=e.retry_at,
             intent="refuted",
+            unverified=False,
+            prompted=False,
             retries=d.retries + 1,
             updated_at=r.at,
         )
@@ -409,6 +377,26 @@ def _returned(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryReturned, 
 
 def _unverified(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryUnverified, _t: Task) -> tuple[Delivery, ...]:
     return _only(ds, e.delivery_id, lambda d: replace(d, unverified=True, intent="unverified", updated_at=r.at))
+
+
+def _turn_started(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TurnStarted, task: Task) -> tuple[Delivery, ...]:
+    """A prompt is on its way: what it hands over is claimed, and the work itself is in flight (again)."""
+    work = _assignment_id(ds)
+    facts = (FactSeen(Fact.CLAIMED, r.at, e.session, "prompt written down"), _policy(r, task))
+
+    def change(d: Delivery) -> Delivery:
+        if not d.open or d.delivery_id not in (work, e.delivery_id):
+            return d
+        if d.delivery_id != work:
+            return _add(d, r.at, *facts, session=e.session, due_at=0.0)
+        # That it goes on was found in the session's own history: the host reconciled it.
+        return replace(d, intent="intended", unverified=False, prompted=True, updated_at=r.at)
+
+    return tuple(change(d) for d in ds)
+
+
+def _policy(r: ev.Recorded, task: Task) -> FactSeen:
+    return FactSeen(Fact.ADMITTED, r.at, "policy", f"rule {task.rule or 'joined'}")
 
 
 def _back(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.HolderReturned, _t: Task) -> tuple[Delivery, ...]:
@@ -451,6 +439,7 @@ _CHANGES: dict[type, Callable[..., tuple[Delivery, ...]]] = {
     ev.DeliveryBegun: _begun,
     ev.DeliveryReturned: _returned,
     ev.DeliveryUnverified: _unverified,
+    ev.TurnStarted: _turn_started,
     ev.HolderReturned: _back,
     ev.TaskDoubted: _doubted,
     ev.TaskExpired: _doubted,

@@ -53,6 +53,8 @@ class Agent(Value, frozen=True):
     network: bool = False
     search_path: str = ""
     virtual_env: str = ""
+    model: str = ""
+    required: str = ""
     deleted: bool = False
     mode: str = "running"
     waking: wake.Waking = wake.Waking()
@@ -73,6 +75,13 @@ class SessionState(Value, frozen=True):
     history: str = ""
     """The client's own id of this conversation, where a hook told it."""
     transcript: str = ""
+    client: str = ""
+    """What runs in it, where the host drives it: program and version."""
+    level: str = ""
+    """How far its gate was proved, where the host drives it."""
+    level_detail: str = ""
+    place: str = ""
+    """The directory that it works in, where the host made one for it."""
     presence: str = "live"
     mode: str = "running"
     ended: bool = False
@@ -233,7 +242,7 @@ def _workspace_mode(d: Directory, r: ev.Recorded, e: ev.WorkspaceModeChanged) ->
 
 _KEPT_ON_REJOIN = (
     "connection argv client strengths capabilities provider inbound display_name concurrency seconds network "
-    "search_path virtual_env"
+    "search_path virtual_env model required"
 ).split()
 
 
@@ -313,6 +322,11 @@ def _linked(d: Directory, r: ev.Recorded, e: ev.SessionLinked) -> Directory:
     return _in_session(d, r, history=e.history, transcript=e.transcript)
 
 
+def _described(d: Directory, r: ev.Recorded, e: ev.SessionDescribed) -> Directory:
+    client = f"{e.client} {e.version}".strip()
+    return _in_session(d, r, client=client, level=e.level, level_detail=e.detail, place=e.directory)
+
+
 def _waking(fold: Callable[[wake.Waking, ev.Recorded, Any], wake.Waking]) -> Callable[..., Directory]:
     """A change of what is known of an agent's wakes."""
 
@@ -344,6 +358,7 @@ _CHANGES: dict[type, Callable[[Directory, ev.Recorded, Any], Directory]] = {
     ev.SessionModeChanged: _session_mode,
     ev.SessionEnded: _session_ended,
     ev.SessionLinked: _linked,
+    ev.SessionDescribed: _described,
     ev.PresenceChanged: _presence,
     ev.InboxSeen: _touch,
     ev.CommandRefused: _touch,

@@ -39,6 +39,7 @@ class Prefix(StrEnum):
     CHECK = "chk"
     REPOSITORY = "rep"
     INTENT = "int"
+    TURN = "trn"
     WAKE = "wak"
     WATCH = "wch"
 

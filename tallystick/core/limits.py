@@ -57,6 +57,18 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     command_output_bytes: Annotated[int, Meaning(ge=1024, description="kept of each stream of a command agent")] = (
         10 * 1024 * 1024
     )
+    session_start_seconds: Annotated[
+        float, Meaning(gt=0, description="how long a driven client may take to begin a session")
+    ] = 120.0
+    session_lease_seconds: Annotated[
+        float, Meaning(gt=0, description="lease of a driven session, renewed while its process lives")
+    ] = 60.0
+    session_idle_seconds: Annotated[
+        float, Meaning(gt=0, description="after which the process of an idle driven session ends; it is loaded again")
+    ] = 10 * 60.0
+    turn_note_seconds: Annotated[
+        float, Meaning(gt=0, description="the shortest time between two notes of what a turn says")
+    ] = 2.0
     wake_batch_seconds: Annotated[
         float, Meaning(ge=0, description="what comes meanwhile is one wake; an ask with --wake does not wait")
     ] = 2.0

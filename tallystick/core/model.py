@@ -181,6 +181,37 @@ class Budget(Value, frozen=True):
     seconds: int = 0
 
 
+class Spent(Value, frozen=True):
+    """What turns used, brought to one measure. What a client does not report stays 0 and is named in `unknown`."""
+
+    tokens: int = 0
+    """Read and written, all model calls."""
+    micros: int = 0
+    """Millionths of a US dollar, by the client's own price table."""
+    seconds: float = 0.0
+    unknown: tuple[str, ...] = ()
+    """Of `tokens` and `cost`: what could not be told."""
+
+    def plus(self, other: Spent) -> Spent:
+        """Both together; unknown is what is unknown of either."""
+        return Spent(
+            tokens=self.tokens + other.tokens,
+            micros=self.micros + other.micros,
+            seconds=round(self.seconds + other.seconds, 3),
+            unknown=tuple(sorted({*self.unknown, *other.unknown})),
+        )
+
+    def over(self, budget: Budget) -> str:
+        """Which bound of a budget is exceeded, in words; empty if none is."""
+        if budget.tokens and self.tokens > budget.tokens:
+            return f"{self.tokens} tokens of {budget.tokens}"
+        if budget.cents and self.micros > budget.cents * 10_000:
+            return f"{self.micros / 10_000:.2f} cents of {budget.cents}"
+        if budget.seconds and self.seconds > budget.seconds:
+            return f"{self.seconds:.0f} s of {budget.seconds} s"
+        return ""
+
+
 class CheckKind(StrEnum):
     """`test` needs at least one test that ran; `command` only its exit code."""
 

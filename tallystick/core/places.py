@@ -193,6 +193,8 @@ def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
         raise invalid(f"{c.inbound!r} is no inbound policy.", f"Use one of: {', '.join(INBOUND)}.")
     if c.argv is not None or c.connection in ("command", "drive", "wake"):
         _person_only(ctx, "join an agent with a command")
+    if c.required not in (None, "", "E2", "E3"):
+        raise invalid(f"{c.required!r} cannot be required.", "Use --require E2 or E3.")
     if c.concurrency is not None and not 1 <= c.concurrency <= 64:
         raise invalid("The concurrency must be between 1 and 64.", "Give a number in that range.")
     if c.seconds is not None and not 0 <= c.seconds <= LONGEST_RUN_SECONDS:
@@ -221,7 +223,7 @@ def _provider(c: cmd.JoinAgent, known: Agent | None) -> str | None:
 
 _GIVEN = (
     "connection argv client strengths capabilities provider inbound display_name concurrency seconds network "
-    "search_path virtual_env"
+    "search_path virtual_env model required"
 ).split()
 
 
@@ -298,6 +300,24 @@ def _link(c: cmd.LinkSession, ctx: Context) -> ev.SessionLinked | Unchanged:
     return ev.SessionLinked(history=c.history, transcript=c.transcript)
 
 
+def _describe(c: cmd.DescribeSession, ctx: Context) -> ev.SessionDescribed | Unchanged:
+    session = _session(c.session_id, ctx.directory)
+    if ctx.actor.kind is not ActorKind.HOST:
+        raise denied("Only the host says what runs in a session that it drives.", "Nothing is to be done.")
+    if session.ended:
+        return Unchanged(c.session_id)
+    return ev.SessionDescribed(
+        client=c.client,
+        version=c.version,
+        protocol=c.protocol,
+        mode=c.mode,
+        model=c.model,
+        directory=c.directory,
+        level=c.level,
+        detail=c.detail,
+    )
+
+
 def _one_process(session: SessionState, history: str, directory: Directory) -> None:
     """Two processes that go on with one conversation would each undo what the other was told."""
     for known in directory.open_sessions.get(session.agent, ()):
@@ -344,6 +364,7 @@ _RULES: dict[type, Callable[[Any, Context], Any]] = {
     cmd.SetSessionMode: _session_mode,
     cmd.EndSession: _end,
     cmd.LinkSession: _link,
+    cmd.DescribeSession: _describe,
     cmd.NotePresence: _note_presence,
     cmd.MarkSeen: _seen,
     cmd.NoteRefusal: _refusal,
@@ -368,6 +389,7 @@ _STREAMS: dict[type, Callable[[Any], str]] = {
     cmd.SetSessionMode: lambda c: c.session_id,
     cmd.EndSession: lambda c: c.session_id,
     cmd.LinkSession: lambda c: c.session_id,
+    cmd.DescribeSession: lambda c: c.session_id,
     cmd.NotePresence: lambda c: c.session_id,
     cmd.MarkSeen: lambda c: c.party,
     cmd.NoteRefusal: lambda _: "host",

@@ -44,7 +44,7 @@ def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: boo
         return Promise.OFFLINE
     if agent_mode(agent, directory) != "running":
         return Promise.MAILBOX
-    if agent.connection == "command":
+    if agent.connection in ("command", "drive"):
         return Promise.LIVE
     if agent.connection in ("client", "wake") and reachable:
         return Promise.LIVE

@@ -20,6 +20,7 @@ from tallystick.core.model import (
     Fact,
     Reason,
     Reference,
+    Spent,
     TaskState,
     Value,
     place,
@@ -58,6 +59,8 @@ class Delivery(Value, frozen=True):
     """intended, performed, refuted or unverified; empty where nothing was pushed."""
     retries: int = 0
     unverified: bool = False
+    prompted: bool = False
+    """A prompt for it was written down, so it may have been sent."""
 
     @property
     def fact(self) -> Fact:
@@ -93,6 +96,7 @@ class Permission(Value, frozen=True):
     digest: str
     requested_at: float
     decision: str = ""
+    options: tuple[str, ...] = ("allow_once", "reject_once")
 
 
 class Task(Value, frozen=True):
@@ -172,6 +176,23 @@ class Task(Value, frozen=True):
     """Its words were erased."""
     closed_at: float = 0.0
     doubt: str = ""
+    running: str = ""
+    """The turn that is under way in a session which the host drives."""
+    running_since: float = 0.0
+    turns: int = 0
+    """How many turns were begun for it."""
+    reminders: int = 0
+    """Turns in a row that only reminded of it."""
+    resumes: int = 0
+    """Turns in a row that went on with an interrupted one."""
+    refuted: bool = False
+    """Its check failed, and its session was not told yet."""
+    spent: Spent = Spent()
+    """Of all turns that have ended."""
+    spending: Spent = Spent()
+    """Of the turn under way, as far as it was told."""
+    said_version: int = 0
+    """The version without later notes of turns: what somebody has looked at is not made old by them."""
 
     @property
     def open(self) -> bool:
@@ -206,7 +227,7 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     def in_flight(self) -> bool:
         """Whether the work itself was pushed and its outcome is not known."""
         assignment = self.assignment
-        return assignment is not None and assignment.in_flight
+        return bool(self.task.running) or (assignment is not None and assignment.in_flight)
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):

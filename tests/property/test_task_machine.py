@@ -172,6 +172,16 @@ class TaskMachine(RuleBasedStateMachine):
             },
             "SetTaskMode": {"mode": ("paused", "running", "running")[pick % 3]},
             "LeaseDelivery": {"session": SESSIONS[RUNNER], "intent_id": f"int_{pick}"},
+            "StartTurn": {
+                "turn_id": f"trn_{pick % 50}",
+                "purpose": ("work", "answer", "reminder", "resumed", "refuted")[pick % 5],
+                "lost": self.world.task(task_id).running if pick % 3 else "",
+            },
+            "NoteTurn": {"turn_id": self.world.task(task_id).running or "trn_none"},
+            "EndTurn": {
+                "turn_id": self.world.task(task_id).running or "trn_none",
+                "stop": ("end_turn", "lost", "cancelled")[pick % 3],
+            },
             "ReturnDelivery": {"retry_at": self.world.now + 2},
             "FailTask": {"why": Reason.ERROR},
         }

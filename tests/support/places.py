@@ -84,11 +84,11 @@ class Place(Home):
     def is_dead(self):
         return self.host is None or self.host.poll() is not None
 
-    def call(self, op, who="", cwd="", door="tally", **args):
+    def call(self, op, who="", cwd="", door="tally", env=None, **args):
         """One verb over one kept connection, as an agent or the person."""
         if self.client is None:
             self.client = wire.connect(path=self.socket, seconds=SECONDS, client=door, start=False)
-        fields = {"args": args, "cwd": cwd or str(self.place), "env": {"PATH": os.environ["PATH"]}}
+        fields = {"args": args, "cwd": cwd or str(self.place), "env": env or {"PATH": os.environ["PATH"]}}
         try:
             return self.client.call(op, **fields, **({"as": who} if who else {}))
         except wire.WireError:

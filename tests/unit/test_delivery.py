@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tallystick.core import commands as cmd
-from tallystick.core.delivery import FACTS
 from tallystick.core.errors import ErrorCode
 from tallystick.core.events import FACT_ORDER
+from tallystick.core.facts import FACTS
 from tallystick.core.identity import HOST
 from tallystick.core.model import Fact
 from tallystick.core.state import Unchanged

@@ -20,10 +20,12 @@ from tests.build import (
     ASKER,
     BOB,
     CLOSED,
+    DRIVEN,
     HOME,
     PLACES,
     RUNNER,
     SECOND,
+    SESSIONS,
     SHY,
     STRANGER,
     WORKER,
@@ -50,6 +52,9 @@ PATCHES: dict[type, dict[str, Any]] = {
     cmd.ConfirmCancel: {"cancel_requested_at": 1.0},
     cmd.FinishCascade: {"cascade": ("tsk_child",)},
     cmd.LapseLease: {"lease_until": 1.0},
+    cmd.StartTurn: {"session": SESSIONS[DRIVEN]},
+    cmd.NoteTurn: {"running": "trn_1"},
+    cmd.EndTurn: {"running": "trn_1"},
 }
 INTENT = {"intent": "intended", "intent_id": "int_1", "due_at": 0.0}
 DELIVERIES: dict[type, dict[str, Any]] = {
@@ -57,6 +62,7 @@ DELIVERIES: dict[type, dict[str, Any]] = {
     cmd.DoubtDelivery: INTENT,
     cmd.BeginDelivery: INTENT,
     cmd.ReturnDelivery: INTENT,
+    cmd.StartTurn: INTENT,
 }
 
 
@@ -72,6 +78,9 @@ def bring(world: World, row: Transition, place: str) -> str:
     if row.command is cmd.LeaseDelivery:
         task = replace(task, assignee=RUNNER)
         patched = replace(patched, recipient=RUNNER)
+    if row.command is cmd.StartTurn:
+        task = replace(task, assignee=DRIVEN)
+        patched = replace(patched, recipient=DRIVEN)
     world.work[task_id] = Work(task, tuple(patched if d is found else d for d in work.deliveries))
     return task_id
 
@@ -115,7 +124,7 @@ def test_a_move_leads_from_each_of_its_places_to_one_the_table_names(world: Worl
     after = world.place(task_id)
     if isinstance(event, Unchanged):
         # That something was read may be known already, and whose turn it is may be as it was.
-        assert row.command in (cmd.RecordDelivery, cmd.MoveTurn)
+        assert row.command in (cmd.RecordDelivery, cmd.MoveTurn, cmd.RecoverLease)
         return
     assert after in row.targets or (after == place and "=" in row.targets)
     assert oracle.may_lead(row.command.__name__, place, after) or row.command is cmd.ClaimTask

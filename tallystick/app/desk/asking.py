@@ -11,16 +11,18 @@ from tallystick.app.desk.evidence import Evidence
 from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
 from tallystick.app.execute import Outcome
+from tallystick.app.views.people import level
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, invalid, not_found
 from tallystick.core.events import Text
 from tallystick.core.identity import ActorKind, Prefix
 from tallystick.core.mention import Known, resolve
-from tallystick.core.model import Brief, CheckKind, CheckSpec, Expects
+from tallystick.core.model import Brief, Budget, CheckKind, CheckSpec, Expects
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)\Z")
 _MENTIONS_IN = 64 * 1024
 """How many characters are searched for names: a longer text is a document, not an address."""
+_MOST = 10**12
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
@@ -50,6 +52,7 @@ class Asking(Evidence):
             done_when=spec,
             reviewer=self.party(guest, form.review_by)[0] if form.review_by else "",
             deadline_at=self.deadline(form.deadline),
+            budget=_budget(form.budget),
             key=form.key,
             digest=digest_of(party, session, text, inputs, spec, _conditions(form)),
             parent=await self._parent(guest, form),
@@ -59,7 +62,7 @@ class Asking(Evidence):
             repository=repository if base else "",
             base_commit=base,
             wake=form.wake,
-            level=self._level(party),
+            level=self._level(party, guest.workspace),
         )
         await self._first_coordinator(guest)
         outcome = await self.s.executor.execute(command, actor)
@@ -143,10 +146,12 @@ class Asking(Evidence):
             )
         return found
 
-    def _level(self, party: str) -> str:
+    def _level(self, party: str, workspace: str) -> str:
         agent = self.directory.agents.get(party)
         if agent is None:
             return "E0"
+        if agent.connection == "drive":
+            return level(agent, self.directory, self.s.runner.level(), workspace)
         return self.s.runner.level() if agent.connection == "command" else "E1" if agent.client else "E0"
 
     async def _first_coordinator(self, guest: Guest) -> None:
@@ -195,7 +200,19 @@ def duration(typed: str) -> float | None:
 
 def _conditions(form: forms.Ask) -> tuple[str, ...]:
     """What an ask says besides the work itself, as typed: part of what makes it the same request."""
-    return form.expect, form.deadline, form.review_by, form.parent, form.on_failure, form.retry_of
+    budget = (form.budget,) if form.budget else ()
+    return form.expect, form.deadline, *budget, form.review_by, form.parent, form.on_failure, form.retry_of
+
+
+def _budget(typed: str) -> Budget:
+    """`tokens=N,cents=N,seconds=N`, in any order."""
+    found: dict[str, int] = {}
+    for part in filter(None, typed.replace(" ", "").split(",")):
+        name, _, number = part.partition("=")
+        if name not in Budget.__struct_fields__ or not number.isdecimal() or not 0 < int(number) <= _MOST:
+            raise invalid(f"{part!r} is no part of a budget.", "Write it like tokens=200000,cents=50,seconds=900.")
+        found[name] = int(number)
+    return Budget(**found)
 
 
 def _brief(form: forms.Ask) -> Brief:

@@ -97,9 +97,16 @@ class Evidence(Ground):
         place = self.directory.workspaces[guest.workspace]
         if guest.directory:
             found = await self.s.git.locate(Path(guest.directory))
+            if found is not None and self._is_own(guest, found.root):
+                return Path(found.root)
             if found is not None and place.common_directory in ("", found.common_directory):
                 return Path(found.root)
         return Path(place.root)
+
+    def _is_own(self, guest: Guest, root: str) -> bool:
+        """Whether it is the work tree that the host made for the session which calls."""
+        session = self.directory.sessions.get(guest.actor.session)
+        return session is not None and session.place == root
 
     async def base(self, guest: Guest) -> tuple[str, str]:
         """The workspace's repository and what HEAD is now, brought into the mirror; empty where there is none."""

@@ -32,6 +32,8 @@ class Ask(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     review_by: str = ""
     deadline: str = ""
     """A duration (`90s`, `2h`, `3d`) from now, or an ISO time."""
+    budget: str = ""
+    """What sessions that the host drives may use for it: `tokens=N,cents=N,seconds=N`, each if wanted."""
     key: str = ""
     parent: str = ""
     """An id, `none`, or empty for the one task that the session holds."""
@@ -74,6 +76,9 @@ class Join(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     concurrency: int | None = None
     seconds: int | None = None
     network: bool | None = None
+    model: str | None = None
+    required: str | None = None
+    """E2 or E3: no session below that level is started."""
 
 
 class NewCheck(Form, frozen=True, kw_only=True):
@@ -352,6 +357,10 @@ class AgentShown(Form, frozen=True, kw_only=True):
     coordinator: bool
     wake: str = ""
     """How the host can start an idle session of it; empty: somebody has to open it."""
+    model: str = ""
+    required: str = ""
+    driven: tuple[dict[str, str], ...] = ()
+    """session_id, client, level, rests_on: the sessions that the host drives."""
     facts: tuple[dict[str, str], ...] = ()
     """fact, rests_on: what each delivery fact of it rests on."""
 

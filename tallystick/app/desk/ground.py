@@ -20,7 +20,7 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor, Outcome
 from tallystick.app.feed import Feed
 from tallystick.app.heads import Heads
-from tallystick.app.ports import Blobs, Git, Located, NewId, Runner
+from tallystick.app.ports import Blobs, Drives, Git, Located, NewId, Runner
 from tallystick.app.presence import Presence
 from tallystick.app.sessions import Sessions
 from tallystick.app.turns import Turns
@@ -74,6 +74,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     blobs: Blobs
     verifier: Verifier
     diagnostics: Diagnostics
+    drives: Drives
     turns: Turns
     sessions: Sessions
     watches: Watches

@@ -33,24 +33,27 @@ class Placing(Ground):
         if argv is not None or connection in ("drive", "wake"):
             self.person(guest, "join an agent with a command")
         known = self._known_agent(alias)
+        drive = self.s.drives.check(form.drive) if form.drive is not None else None
         environment = guest.facts.environment
         command = cmd.JoinAgent(
             agent_id=known.agent_id if known else self.s.new_id(Prefix.AGENT),
             alias=alias,
             workspace=guest.workspace,
             connection=connection,
-            argv=argv,
-            client=form.client if form.client is not None else form.drive,
+            argv=drive.argv if drive else argv,
+            client=drive.client if drive else form.client,
             strengths=form.strengths,
             capabilities=form.capabilities,
-            provider=form.provider,
+            provider=drive.provider if drive and form.provider is None else form.provider,
             inbound=form.inbound,
             display_name=form.display_name,
             concurrency=form.concurrency,
             seconds=form.seconds,
             network=form.network,
-            search_path=environment.get("PATH", "") if argv is not None else None,
-            virtual_env=environment.get("VIRTUAL_ENV", "") if argv is not None else None,
+            search_path=environment.get("PATH", "") if argv is not None or drive else None,
+            virtual_env=environment.get("VIRTUAL_ENV", "") if argv is not None or drive else None,
+            model=form.model,
+            required=form.required,
         )
         await self.s.executor.execute(command, actor, workspace=guest.workspace)
         return await self.s.views.agent(self.directory.agents[command.agent_id], guest.workspace)

@@ -9,8 +9,8 @@ from typing import Any
 from tallystick.app.desk import forms
 from tallystick.app.presence import Presence
 from tallystick.core.clients import CLIENTS
-from tallystick.core.delivery import FACTS
-from tallystick.core.directory import Agent, Directory, Workspace
+from tallystick.core.directory import Agent, Directory, SessionState, Workspace
+from tallystick.core.facts import FACTS
 from tallystick.core.model import CheckSpec, Fact
 from tallystick.core.route import promise_to
 from tallystick.store.interface import Cell
@@ -58,7 +58,10 @@ def agent(
         presence=_presence(found, [presence.of_session(s.session_id) for s in sessions]),
         promise=promise_to(found, directory, live=told, reachable=reachable).value,
         mode=found.mode,
-        level=level(found, sandbox),
+        level=level(found, directory, sandbox, workspace),
+        model=found.model,
+        required=found.required,
+        driven=tuple(_driven(s) for s in sessions if s.door == "acp"),
         workspaces=tuple(directory.workspaces[w].name for w in sorted(found.workspaces) if w in directory.workspaces),
         sessions=tuple(s.session_id for s in sessions),
         open_tasks=open_tasks,
@@ -81,13 +84,13 @@ def _facts(found: Agent) -> tuple[dict[str, str], ...]:
     if known is not None:
         rows = known.facts
     else:
-        column = "command" if found.connection == "command" else "pull"
+        column = found.connection if found.connection in ("command", "drive") else "pull"
         rows = tuple((row.fact, getattr(row, column)) for row in FACTS if row.fact is not Fact.UNVERIFIED)
     return tuple({"fact": fact.value, "rests_on": rests_on} for fact, rests_on in rows)
 
 
 def _presence(found: Agent, sessions: list[str]) -> str:
-    if found.connection == "command":
+    if found.connection in ("command", "drive"):
         return "live"
     for state in ("live", "suspect", "lapsed"):
         if state in sessions:
@@ -95,11 +98,25 @@ def _presence(found: Agent, sessions: list[str]) -> str:
     return "unknown"
 
 
-def level(found: Agent, sandbox: str) -> str:
-    """Its enforcement level: what the host runs is at the sandbox's level, everybody else only asserts."""
+def level(found: Agent, directory: Directory, sandbox: str, workspace: str) -> str:
+    """Its enforcement level: what the host runs is at the sandbox's level, of a session that it drives what was proved;
+    everybody else only asserts."""
     if found.connection == "command":
         return sandbox
-    return "E1" if found.connection in ("client", "wake", "drive") else "E0"
+    if found.connection == "drive":
+        mine = [directory.sessions[s] for s in directory.open_sessions.get(found.agent_id, ())]
+        levels = [s.level for s in mine if s.level and s.workspace == workspace]
+        return min(levels, default=found.required or "E1")
+    return "E1" if found.connection in ("client", "wake") else "E0"
+
+
+def _driven(session: SessionState) -> dict[str, str]:
+    return {
+        "session_id": session.session_id,
+        "client": session.client,
+        "level": session.level,
+        "rests_on": session.level_detail,
+    }
 
 
 def workspace(place: Workspace, directory: Directory, *, current: bool) -> forms.WorkspaceShown:

@@ -83,6 +83,10 @@ def what(recorded: ev.Recorded, directory: Directory) -> str:
         return f"wake {event.outcome.replace('_', ' ')}"
     if isinstance(event, ev.PresenceChanged):
         return f"presence {event.presence}"
+    if isinstance(event, ev.TurnStarted):
+        return f"prompted: {event.purpose}"
+    if isinstance(event, ev.TurnEnded):
+        return f"turn ended: {event.stop}"
     mode = getattr(event, "mode", "")
     return f"{name} {mode}".strip()
 
@@ -103,6 +107,7 @@ _WORDS = {
     "TaskReleased": "gave it back",
     "LeaseLapsed": "lease lapsed",
     "LeaseRecovered": "lease renewed after a restart",
+    "TurnNoted": "says",
     "DeliveryLeased": "about to dispatch",
     "DeliveryBegun": "began",
     "DeliveryRecorded": "has the body",
@@ -120,6 +125,8 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
     event = recorded.event
     text = event.text.body if event.text and event.text.body else event.text.title if event.text else ""
     error = event.message if isinstance(event, ev.CommandRefused) else ""
+    if isinstance(event, ev.DeliveryReturned | ev.DeliveryUnverified | ev.TurnEnded):
+        error = event.detail
     if isinstance(event, ev.WakeReported) and BY_OUTCOME[event.outcome].then == "attempt":
         error = event.detail
     if isinstance(event, ev.LeaseLapsed):

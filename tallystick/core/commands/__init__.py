@@ -8,6 +8,7 @@ from tallystick.core.commands.places import (
     AddCheck,
     AllowProvider,
     ChooseCoordinator,
+    DescribeSession,
     EndSession,
     JoinAgent,
     JoinPerson,
@@ -67,9 +68,10 @@ from tallystick.core.commands.task import (
     SettleTrace,
     SubmitTask,
     TaskCommand,
-    TaskCommands,
     TurnAwayTask,
 )
+from tallystick.core.commands.task import TaskCommands as _TaskCommands
+from tallystick.core.commands.turns import EndTurn, NoteTurn, StartTurn, TurnCommands
 from tallystick.core.commands.waking import (
     AddWatch,
     IntendWake,
@@ -79,6 +81,7 @@ from tallystick.core.commands.waking import (
     WakingCommands,
 )
 
+TaskCommands = _TaskCommands | TurnCommands
 Command = TaskCommands | PlaceCommands | WakingCommands
 
 __all__ = [
@@ -99,9 +102,11 @@ __all__ = [
     "CorrectTask",
     "DecidePermission",
     "DeclineTask",
+    "DescribeSession",
     "DoubtDelivery",
     "DoubtTask",
     "EndSession",
+    "EndTurn",
     "EraseTexts",
     "ExpireTask",
     "FailTask",
@@ -120,6 +125,7 @@ __all__ = [
     "MoveTurn",
     "NotePresence",
     "NoteRefusal",
+    "NoteTurn",
     "NoteWatched",
     "OpenSession",
     "PlaceCommands",
@@ -147,9 +153,11 @@ __all__ = [
     "SettleDoubt",
     "SettleTrace",
     "StartHost",
+    "StartTurn",
     "SubmitTask",
     "TaskCommand",
     "TaskCommands",
     "TurnAwayTask",
+    "TurnCommands",
     "WakingCommands",
 ]

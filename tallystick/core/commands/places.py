@@ -95,6 +95,8 @@ class JoinAgent(Asked, frozen=True, kw_only=True):
     network: bool | None = None
     search_path: str | None = None
     virtual_env: str | None = None
+    model: str | None = None
+    required: str | None = None
 
 
 class RenameAgent(Asked, frozen=True, kw_only=True):
@@ -151,6 +153,20 @@ class LinkSession(Asked, frozen=True, kw_only=True):
     transcript: str = ""
 
 
+class DescribeSession(Asked, frozen=True, kw_only=True):
+    """Say what runs in a session that the host drives."""
+
+    session_id: str
+    client: str
+    version: str = ""
+    protocol: int = 0
+    mode: str = ""
+    model: str = ""
+    directory: str = ""
+    level: str = "E1"
+    detail: str = ""
+
+
 class NotePresence(Asked, frozen=True, kw_only=True):
     """A session went live or lapsed."""
 
@@ -193,6 +209,7 @@ PlaceCommands = (
     | SetSessionMode
     | EndSession
     | LinkSession
+    | DescribeSession
     | NotePresence
     | MarkSeen
     | NoteRefusal

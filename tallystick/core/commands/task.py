@@ -166,6 +166,8 @@ class RequestPermission(TaskCommand, frozen=True, kw_only=True):
     permission_id: str
     action: str
     digest: str
+    options: tuple[str, ...] = ("allow_once", "reject_once")
+    """What may be chosen, as whoever asks offers it."""
 
 
 class DecidePermission(TaskCommand, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from tallystick.core.events.places import (
     PlaceEvents,
     PresenceChanged,
     ProviderAllowed,
+    SessionDescribed,
     SessionEnded,
     SessionLinked,
     SessionModeChanged,
@@ -61,7 +62,6 @@ from tallystick.core.events.task import (
     TaskDeclined,
     TaskDoubted,
     TaskEvent,
-    TaskEvents,
     TaskExpired,
     TaskFailed,
     TaskFrozen,
@@ -77,6 +77,8 @@ from tallystick.core.events.task import (
     TraceSettled,
     TurnMoved,
 )
+from tallystick.core.events.task import TaskEvents as _TaskEvents
+from tallystick.core.events.turns import TurnEnded, TurnEvents, TurnNoted, TurnStarted
 from tallystick.core.events.waking import (
     WakeIntended,
     WakeReported,
@@ -89,6 +91,7 @@ from tallystick.core.events.words import ERASED, Happened, Text
 from tallystick.core.identity import Actor
 from tallystick.core.model import Fact
 
+TaskEvents = _TaskEvents | TurnEvents
 Event = TaskEvents | PlaceEvents | WakingEvents
 
 
@@ -172,6 +175,7 @@ __all__ = [
     "ResultApproved",
     "ResultHandedIn",
     "ResultRefused",
+    "SessionDescribed",
     "SessionEnded",
     "SessionLinked",
     "SessionModeChanged",
@@ -198,7 +202,11 @@ __all__ = [
     "Text",
     "TextsErased",
     "TraceSettled",
+    "TurnEnded",
+    "TurnEvents",
     "TurnMoved",
+    "TurnNoted",
+    "TurnStarted",
     "WakeIntended",
     "WakeReported",
     "WakingEvents",

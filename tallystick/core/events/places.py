@@ -92,6 +92,9 @@ class AgentJoined(Happened, frozen=True, kw_only=True):
     network: bool | None = None
     search_path: str | None = None
     virtual_env: str | None = None
+    model: str | None = None
+    required: str | None = None
+    """The enforcement level below which no session of it is started: E2 or E3; empty for none."""
     allow_provider: bool = False
 
 
@@ -142,6 +145,21 @@ class SessionLinked(Happened, frozen=True, kw_only=True):
     transcript: str = ""
 
 
+class SessionDescribed(Happened, frozen=True, kw_only=True):
+    """What runs in a session that the host drives: programs with their versions, and how far their gate was proved."""
+
+    client: str
+    version: str = ""
+    protocol: int = 0
+    mode: str = ""
+    """The client's own mode in which it asks before it acts."""
+    model: str = ""
+    directory: str = ""
+    level: str = "E1"
+    detail: str = ""
+    """What the level rests on."""
+
+
 class PresenceChanged(Happened, frozen=True, kw_only=True):
     """A session went live or its lease lapsed. Heartbeats themselves are not events."""
 
@@ -183,6 +201,7 @@ PlaceEvents = (
     | SessionModeChanged
     | SessionEnded
     | SessionLinked
+    | SessionDescribed
     | PresenceChanged
     | InboxSeen
     | CommandRefused

@@ -64,7 +64,7 @@ def check(task: Task, command: cmd.TaskCommand, ctx: Context, row: Transition) -
     """What the table says of every move: from where, with which fence, on which version."""
     if task.place not in row.sources:
         raise wrong_place(task, row)
-    if command.base is not None and command.base < task.version:
+    if command.base is not None and command.base < task.said_version:
         raise conflict(
             f"Task {short(task.task_id)} has changed since version {command.base}: it is at {task.version}.",
             f"Look at it again with `tally show {short(task.task_id)}`, then decide.",

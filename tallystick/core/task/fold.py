@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tallystick.core import events as ev
 from tallystick.core.identity import ActorKind
-from tallystick.core.model import FINAL_STATES
+from tallystick.core.model import FINAL_STATES, Spent
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.state import Permission, Said, Task
@@ -23,6 +23,7 @@ _MESSAGES: dict[type, str] = {
     ev.ChangesRequested: "changes",
 }
 """Events that say something to somebody, and the kind of message."""
+_OF_TURNS = (ev.TurnStarted, ev.TurnNoted, ev.TurnEnded)
 
 
 def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
@@ -75,6 +76,8 @@ def _common(task: Task, r: ev.Recorded, e: Any) -> dict[str, Any]:
     if kind:
         changes["messages"] = (*task.messages, Said(e.message_id, kind, r.actor.id, r.at, r.version))
         changes["rounds"] = 0 if _human(r) or kind == "result" else task.rounds + 1
+    if not isinstance(e, _OF_TURNS):
+        changes["said_version"] = r.version
     return changes
 
 
@@ -106,6 +109,7 @@ def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
         session_wanted=e.session,
         key=r.key,
         turn_version=r.version,
+        said_version=r.version,
         messages=(Said(e.message_id, "brief", r.actor.id, r.at, r.version),),
         rounds=0 if _human(r) else 1,
         closed_at=r.at if e.state in FINAL_STATES else 0.0,
@@ -167,7 +171,7 @@ def _handed_in(t: Task, r: ev.Recorded, e: ev.ResultHandedIn) -> dict[str, Any]:
 def _checked(t: Task, _r: ev.Recorded, e: ev.CheckReported) -> dict[str, Any]:
     after: dict[str, Any] = {"runs": (*t.runs, e.run), "rounds": 0, "failures": e.round or t.failures}
     if e.state is S.WORKING:
-        return {**after, "lease_until": e.lease_until}
+        return {**after, "lease_until": e.lease_until, "refuted": True}
     return {**after, **_no_holder()}
 
 
@@ -182,7 +186,7 @@ def _changes(_t: Task, _r: ev.Recorded, _e: ev.ChangesRequested) -> dict[str, An
 
 
 def _permission(t: Task, r: ev.Recorded, e: ev.PermissionRequested) -> dict[str, Any]:
-    asked = Permission(e.permission_id, e.action, e.digest, r.at)
+    asked = Permission(e.permission_id, e.action, e.digest, r.at, options=e.options)
     return {**_interrupted(t, S.AUTH_REQUIRED), "permissions": (*t.permissions, asked)}
 
 
@@ -309,6 +313,27 @@ def _begun(t: Task, r: ev.Recorded, _e: ev.DeliveryBegun) -> dict[str, Any]:
     }
 
 
+def _turn_started(t: Task, r: ev.Recorded, e: ev.TurnStarted) -> dict[str, Any]:
+    return {
+        "running": e.turn_id,
+        "running_since": r.at,
+        "refuted": False,
+        "turns": t.turns + 1,
+        "reminders": t.reminders + 1 if e.purpose == "reminder" else 0,
+        "resumes": t.resumes + 1 if e.purpose == "resumed" else 0 if e.purpose != "reminder" else t.resumes,
+        "spent": t.spent.plus(t.spending),
+        "spending": Spent(),
+    }
+
+
+def _turn_noted(_t: Task, _r: ev.Recorded, e: ev.TurnNoted) -> dict[str, Any]:
+    return {"spending": e.spent}
+
+
+def _turn_ended(t: Task, _r: ev.Recorded, e: ev.TurnEnded) -> dict[str, Any]:
+    return {"running": "", "running_since": 0.0, "spent": t.spent.plus(e.spent), "spending": Spent()}
+
+
 def _delivery_returned(_t: Task, _r: ev.Recorded, _e: ev.DeliveryReturned) -> dict[str, Any]:
     return {"session": "", "lease_until": 0.0}
 
@@ -347,4 +372,7 @@ _CHANGES: dict[type, Callable[[Task, ev.Recorded, Any], dict[str, Any]]] = {
     ev.DeliveryLeased: _leased,
     ev.DeliveryBegun: _begun,
     ev.DeliveryReturned: _delivery_returned,
+    ev.TurnStarted: _turn_started,
+    ev.TurnNoted: _turn_noted,
+    ev.TurnEnded: _turn_ended,
 }

@@ -10,13 +10,14 @@ from typing import Any
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
+from tallystick.core.directory import Agent
 from tallystick.core.errors import conflict, denied, invalid
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.route import agent_mode
 from tallystick.core.state import Context, Task, Unchanged, Work
-from tallystick.core.task import results
+from tallystick.core.task import prompts, results
 from tallystick.core.task.ground import check_may_start, check_said, name_of, pull_lease, same_place, session_alive
 from tallystick.core.task.results import check_children, would_fail
 from tallystick.core.task.submit import admission, check_assignee, check_body, check_cycle, check_session, promise
@@ -35,6 +36,11 @@ def _claim(work: Work, c: cmd.ClaimTask, ctx: Context) -> ev.TaskClaimed | ev.Ho
         raise denied(
             f"@{agent.alias} is a command; the host runs it.", f"Follow it: tally show {name_of(task)} --follow"
         )
+    if agent is not None and agent.connection == "drive" and c.session != task.session:
+        raise conflict(
+            f"The host hands @{agent.alias} its tasks, and {name_of(task)} is not with this session.",
+            f"Follow it: tally show {name_of(task)} --follow",
+        )
     if task.session_wanted and task.session_wanted != c.session:
         raise conflict(
             f"Task {name_of(task)} is for the session {short(task.session_wanted)} alone.",
@@ -44,7 +50,7 @@ def _claim(work: Work, c: cmd.ClaimTask, ctx: Context) -> ev.TaskClaimed | ev.Ho
         raise denied("A session takes work only for itself.", "Take it in the session that will do it.")
     check_may_start(task, _mode_for(task, agent, ctx), ctx)
     assignment = work.assignment
-    lease = 0.0 if agent is None else ctx.now + ctx.limits.pull_lease_seconds
+    lease = 0.0 if agent is None else ctx.now + _lease_of(task, agent, ctx)
     return ev.TaskClaimed(
         state=S.WORKING,
         delivery_id=assignment.delivery_id if assignment and assignment.open else "",
@@ -54,6 +60,11 @@ def _claim(work: Work, c: cmd.ClaimTask, ctx: Context) -> ev.TaskClaimed | ev.Ho
         lease_until=lease,
         rule=task.rule or "member",
     )
+
+
+def _lease_of(task: Task, agent: Agent, ctx: Context) -> float:
+    """Of a session that the host drives: as it was leased, because its process is watched."""
+    return task.lease_seconds if agent.connection == "drive" else ctx.limits.pull_lease_seconds
 
 
 def _claim_held(task: Task, c: cmd.ClaimTask, ctx: Context) -> ev.HolderReturned:
@@ -134,7 +145,12 @@ def _turn_away(_work: Work, c: cmd.TurnAwayTask, ctx: Context) -> ev.TaskTurnedA
 
 def _request_permission(_work: Work, c: cmd.RequestPermission, _ctx: Context) -> ev.PermissionRequested:
     return ev.PermissionRequested(
-        state=S.AUTH_REQUIRED, reason=R.PERMISSION, permission_id=c.permission_id, action=c.action, digest=c.digest
+        state=S.AUTH_REQUIRED,
+        reason=R.PERMISSION,
+        permission_id=c.permission_id,
+        action=c.action,
+        digest=c.digest,
+        options=c.options,
     )
 
 
@@ -274,9 +290,15 @@ def _lapse(work: Work, c: cmd.LapseLease, ctx: Context) -> ev.LeaseLapsed | ev.T
 def _recover(work: Work, _c: cmd.RecoverLease, ctx: Context) -> ev.LeaseRecovered:
     task = work.task
     leased = bool(task.session) and task.state is S.WORKING and task.reason is not R.CHECKING
-    return ev.LeaseRecovered(
-        **same_place(task), fence=task.fence + 1, lease_until=pull_lease(task, ctx) if leased else 0.0
-    )
+    until = pull_lease(task, ctx) if leased else 0.0
+    if task.state is S.SUBMITTED:  # handed over, and not taken yet
+        until = ctx.now + task.lease_seconds
+    return ev.LeaseRecovered(**same_place(task), fence=task.fence + 1, lease_until=until)
+
+
+def _nothing_leased(task: Task, _c: cmd.RecoverLease, _ctx: Context) -> Unchanged | None:
+    waits = task.state is S.SUBMITTED and task.reason in (R.NEW, R.REWORK)
+    return Unchanged(task.task_id) if waits and not task.session else None
 
 
 def _doubt(work: Work, c: cmd.DoubtTask, _ctx: Context) -> ev.TaskDoubted:
@@ -410,6 +432,9 @@ MOVES: dict[type, Callable[[Work, Any, Context], ev.TaskEvent]] = {
     cmd.EraseTexts: _erase,
     cmd.MoveTurn: _move_turn,
     cmd.SetTaskMode: _mode,
+    cmd.StartTurn: prompts.start,
+    cmd.NoteTurn: prompts.note,
+    cmd.EndTurn: prompts.end,
 }
 
 REPLAYS: dict[type, Callable[[Task, Any, Context], Unchanged | None]] = {
@@ -419,5 +444,8 @@ REPLAYS: dict[type, Callable[[Task, Any, Context], Unchanged | None]] = {
     cmd.MoveTurn: _same_turn,
     cmd.ReleaseTask: _release_again,
     cmd.SettleTrace: _settle_again,
+    cmd.RecoverLease: _nothing_leased,
+    cmd.NoteTurn: prompts.too_late,
+    cmd.EndTurn: prompts.too_late,
 }
 """Commands that may come again: recognised before anything but the actor is checked."""

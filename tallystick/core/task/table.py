@@ -261,7 +261,14 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         _places("submitted/new", "canceled"),
         "host: the lease is over, or the session of its holder has ended",
     ),
-    Transition("recover", cmd.RecoverLease, (Role.HOST,), _places("working", "input_required/question"), SAME, "host"),
+    Transition(
+        "recover",
+        cmd.RecoverLease,
+        (Role.HOST,),
+        _places("submitted/new", "submitted/rework", "working", "input_required/question"),
+        SAME,
+        "host",
+    ),
     Transition(
         "doubt",
         cmd.DoubtTask,
@@ -332,6 +339,16 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         SAME | _places("failed/offline", "failed/exhausted", "submitted/compensating"),
         "connection: it never began",
     ),
+    Transition(
+        "start turn",
+        cmd.StartTurn,
+        (Role.HOST,),
+        _places("submitted/new", "submitted/rework") | _ACTIVE,
+        SAME,
+        "host: the prompt is written down ahead",
+    ),
+    Transition("note turn", cmd.NoteTurn, (Role.HOST,), OPEN | FINAL, SAME, "connection"),
+    Transition("end turn", cmd.EndTurn, (Role.HOST,), OPEN | FINAL, SAME, "connection"),
     Transition("doubt delivery", cmd.DoubtDelivery, (Role.HOST,), OPEN, SAME, "host"),
 )
 """Every move there is. What is not listed is refused."""

@@ -57,6 +57,7 @@ async def ask_form(run: Run) -> forms.Ask:
         done_when_argv=p.many("done-when-argv"),
         review_by=p.text("review-by"),
         deadline=p.text("deadline"),
+        budget=p.text("budget"),
         key=p.text("dedup-key"),
         parent=p.text("parent"),
         on_failure=p.text("on-failure"),
@@ -69,6 +70,10 @@ async def ask_form(run: Run) -> forms.Ask:
     )
 
 
+_OF_SESSIONS = ("prompted", "says", "turn ended", "permission")
+"""How events begin that tell what a session does which the host drives."""
+
+
 class _Watch:
     """The live line of a wait: rewritten on a terminal, else one line for each change."""
 
@@ -76,6 +81,7 @@ class _Watch:
         self.run = run
         self.last: forms.Shown | None = None
         self.line = ""
+        self.position = 0
         terminal = run.call.facts.terminal
         self.rewrites = terminal.stdout and run.call.facts.environment.get("TERM") != "dumb"
 
@@ -89,13 +95,32 @@ class _Watch:
                     return
 
     async def show(self, shown: forms.Shown) -> None:
-        """The facts so far, if they changed."""
+        """What its session says and does, and the facts so far, if they changed."""
+        await self._said(shown)
         sheet = Sheet(msgspec.structs.replace(self.run.page, columns=0))
         sheet.line(*render_task.facts_line(shown, self.run.page.columns))
         line = sheet.text().rstrip("\n")
         if self.run.json or line == self.line:
             return
         self.line = line
+        await self._live()
+
+    async def _said(self, shown: forms.Shown) -> None:
+        """What a driven session did since the last look: its turns, its words, what it asks permission for."""
+        news = [event for event in shown.history if event.position > self.position]
+        self.position = news[-1].position if news else self.position
+        told = [event for event in news if event.what.startswith(_OF_SESSIONS)]
+        if self.run.json or not told:
+            return
+        sheet = Sheet(self.run.page)
+        for event in told:
+            sheet.line(*render_task.event_pieces(sheet, event))
+        await self.run.call.out(("\r\x1b[K" if self.rewrites else "") + sheet.text())
+        if self.rewrites and self.line:
+            await self._live()
+
+    async def _live(self) -> None:
+        line = self.line
         await self.run.call.out(f"\r{line}\x1b[K" if self.rewrites else f"{line}\n")
 
     async def end(self) -> None:

@@ -65,7 +65,11 @@ def agent(sheet: Sheet, form: forms.AgentShown) -> None:
     sheet.field("capable of", ", ".join(form.capabilities))
     sheet.field("provider", form.provider)
     sheet.field("inbound", form.inbound)
-    sheet.field("level", form.level)
+    sheet.field("model", form.model)
+    sheet.field("level", form.level, f"  ({form.required} required)" if form.required else "")
+    for session in form.driven:
+        rests = f"  {session['rests_on']}" if session["rests_on"] else ""
+        sheet.field("session", f"{short(session['session_id'])}  {session['client']}  {session['level']}{rests}")
     sheet.field("mode", _mode(form))
     sheet.field("in", ", ".join(form.workspaces))
     sheet.field("owner", form.owner)

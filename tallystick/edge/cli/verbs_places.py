@@ -38,6 +38,8 @@ async def join(run: Run) -> int:
         concurrency=p.number("concurrency"),
         seconds=p.number("seconds"),
         network=True if p.has("network") else None,
+        model=p.maybe("model"),
+        required=p.maybe("require"),
     )
     guest = await run.guest(register=True)
     shown = await run.desk.join(guest, form)
@@ -183,7 +185,9 @@ VERBS: tuple[Verb, ...] = (
             Option("run", "It is this command; the host runs it for each task (a person only).", "CMD", argv=True),
             Option("person", "It is a person, not an agent (a person only)."),
             Option("client", "It is a session that you open in this client.", "CLIENT"),
-            Option("drive", "The host starts sessions of this client.", "CLIENT"),
+            Option("drive", "The host starts sessions of this client (a person only).", "CLIENT"),
+            Option("model", "Which model a driven client uses.", "M"),
+            Option("require", "Start no session below this level.", "LEVEL", choices=("E2", "E3")),
             Option("wake", "A command that wakes it.", "CMD"),
             Option("strengths", "What it is good at.", "T"),
             Option("capability", "What it can be reached by as cap:NAME.", "C", True),

@@ -15,11 +15,13 @@ from typing import Any
 import msgspec
 
 from tallystick.app.failpoints import Reached, unmoved
-from tallystick.app.ports import Blobs, Envelope, Git, Job, JobResult, NewId, Receipt, Runner, Sandbox
+from tallystick.app.ports import Blobs, Envelope, Git, Job, JobResult, NewId, Plan, Receipt, Runner, Sandbox
+from tallystick.core.directory import Agent
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Artifact, BlobReference, CheckOutcome, CheckRun, Expects, Output, Part
+from tallystick.core.state import Work
 
 _TEXT_BYTES = 64 * 1024
 _OUTPUTS = "out"
@@ -27,6 +29,8 @@ _OUTPUTS = "out"
 
 class CommandTransport:
     """One for all command agents of a host."""
+
+    reconciles = False
 
     def __init__(
         self,
@@ -72,6 +76,14 @@ class CommandTransport:
         if receipt.outcome == "returned":
             await self.settled(envelope.delivery_id)  # nothing was done, and the same id is used for the next try
         return receipt
+
+    def plan(self, agent: Agent, work: Work) -> Plan:  # noqa: ARG002 - each run is a session of its own
+        """A session of its own, for as long as the command may run."""
+        seconds = agent.seconds or self._limits.command_seconds
+        return Plan(self._new_id(Prefix.SESSION), seconds + self._limits.command_lease_margin_seconds)
+
+    def unplanned(self, plan: Plan) -> None:
+        """Nothing was kept for it."""
 
     async def end(self, delivery_id: str) -> bool:
         """End its whole process tree; what is still being prepared is not started any more."""

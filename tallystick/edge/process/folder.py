@@ -79,8 +79,15 @@ class Folder:
         except OSError as error:
             raise _disk(error) from error
 
-    def fill(self, job: Job, about: About, sandbox: list[str], program_filter: bytes) -> None:
-        """Write down what to run."""
+    def fill(
+        self,
+        job: Job,
+        about: About,
+        sandbox: list[str],
+        program_filter: bytes,
+        pipes: dict[str, int] | None = None,
+    ) -> None:
+        """Write down what to run; `pipes` are descriptors that the keeper gets, for a job that is spoken with."""
         spec = {
             "argv": list(job.argv),
             "directory": job.directory,
@@ -91,6 +98,8 @@ class Folder:
             "sandboxed": bool(sandbox),
             "sandbox": sandbox,
             "filter": bool(program_filter),
+            "pipes": pipes or {},
+            "log": job.log,
         }
         try:
             self._write("job.json", msgspec.json.encode(about))
@@ -107,8 +116,8 @@ class Folder:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
 
-    def launch(self) -> subprocess.Popen[bytes]:
-        """Start the keeper. It gets the locked file as its standard input and nothing else."""
+    def launch(self, passed: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+        """Start the keeper. It gets the locked file as its standard input, and nothing else but what is `passed`."""
         self._write("lock", b"")
         with (self.path / "lock").open("rb") as lock, (self.path / "keeper.log").open("wb") as log:
             (self.path / "keeper.log").chmod(0o600)
@@ -122,6 +131,7 @@ class Folder:
                     env={},
                     cwd="/",
                     start_new_session=True,
+                    pass_fds=passed,
                 )
             except OSError as error:
                 raise unavailable(
@@ -157,7 +167,7 @@ class Folder:
         """How it ended; None as long as that is not final."""
         try:
             raw: dict[str, Any] = json.loads((self.path / "result.json").read_bytes())
-            stdout, stderr = (self.path / "stdout").read_bytes(), (self.path / "stderr").read_bytes()
+            stdout, stderr = (self._output(name) for name in ("stdout", "stderr"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -182,6 +192,12 @@ class Folder:
             timed_out=raw["timed_out"],
             canceled=raw["canceled"],
         )
+
+    def _output(self, name: str) -> bytes:
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError:  # of a job that was spoken with
+            return b""
 
     def remove(self) -> None:
         """Take it away with all that the job left in it."""

@@ -25,6 +25,8 @@ PR_SET_CHILD_SUBREAPER: Final = 36
 CHUNK: Final = 65536
 SWEEP_SECONDS: Final = 0.05
 """How often survivors are looked for again once they are being killed."""
+LONGEST_WAIT: Final = 3600.0
+"""A selector takes no time-out beyond 24 days, and a job may have 30."""
 OPEN_FILES: Final = (4096, 65536)
 """Soft and hard limit of descriptors: a huge soft limit makes programs that close them all hang."""
 LINUX: Final = sys.platform.startswith("linux")
@@ -171,7 +173,12 @@ class Keeper:
         self._input = (directory / "stdin").read_bytes()
         self._sandboxed = bool(self._spec["sandboxed"])
         self._selector = selectors.DefaultSelector()
-        self._sinks = {name: Sink(directory / name, self._spec["output_bytes"]) for name in ("stdout", "stderr")}
+        self._pipes: dict[str, int] = self._spec.get("pipes", {})
+        """Of a job that the host speaks with: its standard input and output, and a line that ends with the host."""
+        limit, log = self._spec["output_bytes"], self._spec.get("log")
+        self._sinks = {"stderr": Sink(Path(log) if log else directory / "stderr", limit)}
+        if not self._pipes:
+            self._sinks["stdout"] = Sink(directory / "stdout", limit)
         self._main = 0
         self._status: int | None = None
         self._report = 0
@@ -219,10 +226,17 @@ class Keeper:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._selector.register(wake, selectors.EVENT_READ, lambda: os.read(wake, 4096))
+        if self._pipes:
+            self._selector.register(self._pipes["life"], selectors.EVENT_READ, self._host_gone)
         if LINUX:
             _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     def _ask(self, *_: object) -> None:
+        self._asked = True
+
+    def _host_gone(self) -> None:
+        """The host is no more, or wants nothing of the job any more: what nobody speaks with ends."""
+        self._selector.unregister(self._pipes["life"])
         self._asked = True
 
     def _note(self) -> None:
@@ -244,13 +258,14 @@ class Keeper:
         passed: list[int] = []
         if self._sandboxed:
             argv, passed = self._wrapped(argv)
-        read, write = os.pipe()
+        read, write = (self._pipes["in"], -1) if self._pipes else os.pipe()
+        out = self._pipes["out"] if self._pipes else self._sinks["stdout"].child
         child = subprocess.Popen(
             argv,
             cwd=None if self._sandboxed else self._spec["directory"],
             env=self._spec["environment"],
             stdin=read,
-            stdout=self._sinks["stdout"].child,
+            stdout=out,
             stderr=self._sinks["stderr"].child,
             start_new_session=True,
             pass_fds=passed,
@@ -258,12 +273,13 @@ class Keeper:
         )
         self._main = child.pid
         child.returncode = 0  # collected by `_reap`, together with those who were adopted
-        for descriptor in (read, *passed):
+        for descriptor in (read, *passed, *([out] if self._pipes else [])):
             os.close(descriptor)
         for sink in self._sinks.values():
             os.close(sink.child)
             self._watch(sink)
-        self._feed(write)
+        if not self._pipes:
+            self._feed(write)
 
     def _wrapped(self, argv: list[str]) -> tuple[list[str], list[int]]:
         """The command line of bubblewrap, with the descriptors it is to read the filter from and report to."""
@@ -308,7 +324,7 @@ class Keeper:
 
     def _patience(self) -> float:
         if self._kill_at is None:
-            return max(0.0, self._deadline - time.monotonic())
+            return min(LONGEST_WAIT, max(0.0, self._deadline - time.monotonic()))
         return max(SWEEP_SECONDS, self._kill_at - time.monotonic())
 
     def _is_over(self) -> bool:
@@ -375,6 +391,7 @@ class Keeper:
             if not self._main:
                 os.close(sink.child)
             result[name] = sink.close()
+        result.setdefault("stdout", {"sha256": hashlib.sha256(b"").hexdigest(), "size": 0, "truncated": False})
         write_json(
             self._directory / "result.json",
             result

@@ -108,6 +108,8 @@ def _around(file: Path, walls: frozenset[str]) -> set[str]:
     shims = _shim_root(folder)
     if shims:
         return shims
+    if "node_modules" in file.parts:  # a program of npm needs what lies beside it
+        return {str(Path(*file.parts[: file.parts.index("node_modules") + 1]))}
     if folder.name in ("bin", "sbin", "Scripts") and _allowed(str(folder.parent), walls):
         return _environment(folder.parent, walls)
     return {str(folder)}

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from tallystick.app.failpoints import Reached, unmoved
-from tallystick.app.ports import Clock, Job, JobResult, RunningJob
+from tallystick.app.ports import Clock, Job, JobResult, Pipes, RunningJob
 from tallystick.core.errors import Refused, conflict, invalid, unavailable
 from tallystick.edge.process import keeper
 from tallystick.edge.process.folder import About, Folder, Kept, is_job_id, missing, nothing
+from tallystick.edge.process.lines import Lines
 from tallystick.edge.process.sandbox import Trial, command_line, try_out
 from tallystick.edge.process.seccomp import filter_for
 
@@ -47,6 +48,7 @@ class ProcessRunner:
         self._running: dict[str, asyncio.Task[JobResult]] = {}
         self._launched: dict[str, asyncio.Event] = {}
         self._own: set[str] = set()
+        self._watches: dict[str, asyncio.Task[None]] = {}
         try:
             self._jobs.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -120,7 +122,44 @@ class ProcessRunner:
             if not folder.is_kept():
                 process.wait()
 
-    def _launch(self, folder: Folder, job: Job) -> subprocess.Popen[bytes] | JobResult:
+    async def open(self, job: Job) -> Pipes:
+        """Start a job that the host speaks with. Refused: as `run`, and unavailable where it was not started."""
+        _check(job)
+        folder = Folder(self._jobs, job.job_id)
+        lines = Lines()
+        self._launched[job.job_id] = asyncio.Event()
+        self._own.add(job.job_id)
+        try:
+            process = await asyncio.to_thread(self._launch, folder, job, lines)
+        finally:
+            self._launched.pop(job.job_id).set()
+            lines.give_up()
+        if isinstance(process, JobResult):
+            lines.close()
+            raise unavailable(process.not_started, "Start it again once that is put right.")
+        watch = self._watches[job.job_id] = asyncio.create_task(self._watch(folder, process, lines))
+        watch.add_done_callback(lambda _: self._watches.pop(job.job_id, None))
+        pid = await self.started(job.job_id)
+        if not pid:
+            result = await asyncio.to_thread(folder.result)
+            lines.close()
+            raise unavailable(
+                (result.not_started if result else "") or f"{job.argv[0]!r} was not started.",
+                "Start it again once that is put right.",
+            )
+        about = folder.about()
+        reader, writer = await lines.streams()
+        return Pipes(pid, about.level if about else "none", reader, writer)
+
+    async def _watch(self, folder: Folder, process: subprocess.Popen[bytes], lines: Lines) -> None:
+        """Collect the keeper of a job that is spoken with."""
+        await self._until_gone(folder)
+        lines.close()
+        process.wait()
+
+    def _launch(
+        self, folder: Folder, job: Job, lines: Lines | None = None
+    ) -> subprocess.Popen[bytes] | JobResult:
         level = self.level() if job.sandbox else "none"
         trial = self._trial or Trial()
         if job.sandbox and job.sandbox.required and level == "none":
@@ -135,9 +174,9 @@ class ProcessRunner:
                 )
         about = About(job.label, level, self._clock.boot_id(), self._clock.now(), job.grace_seconds)
         try:
-            folder.fill(job, about, words, program_filter)
+            folder.fill(job, about, words, program_filter, lines.numbers if lines else None)
             self._reached("process.before_launch")
-            process = folder.launch()
+            process = folder.launch(tuple(lines.numbers.values()) if lines else ())
             self._reached("process.after_launch")
         except Refused:
             folder.remove()  # nothing was started, so the id is free again

@@ -23,8 +23,8 @@ from tests.support.clients.pins import CLIENTS, Pin
 SECONDS = 900
 """How long npm may take for one client."""
 CHOICE = "TALLY_TEST_CLIENTS"
-"""Which clients are driven: names with commas, `all` or `none`. Unset: the first two."""
-USUAL = ("codex", "claude")
+"""Which clients are driven: names with commas, `all` or `none`. Unset: these four."""
+USUAL = ("codex", "claude", "codex-acp", "claude-agent-acp")
 
 
 class Absent(Exception):

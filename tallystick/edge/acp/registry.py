@@ -1,0 +1,220 @@
+"""The coding clients that the host can drive over the Agent Client Protocol. A new one is an entry in this table.
+
+What each does was measured with the version named here (`docs/how-to/drive.md` shows the table); a client that is not
+in it is driven by its command line, and then nothing of it is taken for granted.
+"""
+
+from __future__ import annotations
+
+import shlex
+from enum import StrEnum
+from importlib.util import find_spec
+from typing import Final
+
+from tallystick.app.ports import Drive
+from tallystick.core.errors import invalid, unavailable
+from tallystick.core.model import Value
+
+
+class Usage(StrEnum):
+    """What the `usage` of an answered prompt means."""
+
+    TURN = "turn"
+    """The sum over the turn."""
+    LAST_CALL = "last_call"
+    """Of the last model call alone: what came before it in the turn is unknown."""
+    SESSION = "session"
+    """The sum over the session so far."""
+    META_QUOTA = "meta_quota"
+    """`_meta.quota.token_count` of the answer, of the turn."""
+    META_UPDATE = "meta_update"
+    """`_meta.usage` of updates, of one model call each."""
+    NONE = "none"
+
+
+class Asks(StrEnum):
+    """When a client asks before it acts, in the mode that is set."""
+
+    ALL = "all"
+    """Before each tool that does more than read."""
+    ESCALATION = "escalation"
+    """Before what leaves its own sandbox, and before calls of MCP tools."""
+    NEVER = "never"
+
+
+class Driven(Value, frozen=True, kw_only=True):
+    """One client, as data."""
+
+    name: str
+    title: str
+    argv: tuple[str, ...]
+    provider: str = "unknown"
+    """Where its model's inputs go unless the agent says otherwise."""
+    measured: str = ""
+    """Package and version that this entry was measured with."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """What is always set for it."""
+    needs: tuple[str, ...] = ()
+    """What it needs of a person's environment: keys, which the agent's own file may hold."""
+    state: tuple[str, ...] = ()
+    """Where in the home it keeps log-ins, settings and histories."""
+    auth: str = ""
+    """The method of `authenticate` to use after `initialize`."""
+    mode: str = ""
+    """The mode in which it asks before it acts; empty where it asks from the start."""
+    asks: Asks = Asks.ALL
+    model_variable: str = ""
+    """The variable that names its model, where no option of the session does."""
+    usage: Usage = Usage.NONE
+    cost: bool = False
+    """It reports money: US dollars, summed up over the session."""
+    cancel_leaves: bool = False
+    """Commands that run when a turn is canceled run on."""
+    load: bool = True
+    """A conversation can be gone on with after its process ended."""
+    load_after: float = 0.0
+    """Seconds after the beginning of a conversation before which it must not be loaded."""
+    own_sandbox: bool = False
+    """Its commands run in a sandbox of its own, which does not start inside of ours."""
+    own_mcp: str = ""
+    """The file of its own that names MCP servers, below the home; empty where those of the session are used."""
+    tool: str = ""
+    """What the canary asks it to use."""
+
+
+_TABLE: Final = (
+    Driven(
+        name="codex",
+        title="Codex",
+        argv=("codex-acp",),
+        provider="openai",
+        measured="@agentclientprotocol/codex-acp 2.6.0",
+        environment=(("NO_BROWSER", "1"),),
+        needs=("OPENAI_API_KEY", "CODEX_API_KEY"),
+        state=(".codex",),
+        # In its mode `agent` a model decides in the person's place, and nothing reaches the host.
+        mode="workspace-write",
+        asks=Asks.ESCALATION,
+        usage=Usage.TURN,
+        cancel_leaves=True,
+        own_sandbox=True,
+        tool="exec_command",
+    ),
+    Driven(
+        name="claude",
+        title="Claude Code",
+        argv=("claude-agent-acp",),
+        provider="anthropic",
+        measured="@agentclientprotocol/claude-agent-acp 0.101.0",
+        environment=(("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1")),
+        needs=("ANTHROPIC_API_KEY",),
+        state=(".claude", ".claude.json"),
+        mode="default",
+        model_variable="ANTHROPIC_MODEL",
+        usage=Usage.TURN,
+        cost=True,
+        tool="Bash",
+    ),
+    Driven(
+        name="opencode",
+        title="OpenCode",
+        argv=("opencode", "acp"),
+        measured="opencode-ai 1.18.33",
+        environment=(
+            ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+            ("OPENCODE_PERMISSION", '{"edit":"ask","bash":"ask","webfetch":"ask"}'),
+        ),
+        state=(".config/opencode", ".local/share/opencode", ".cache/opencode"),
+        usage=Usage.LAST_CALL,
+        cost=True,
+        tool="bash",
+    ),
+    Driven(
+        name="gemini",
+        title="Gemini CLI",
+        argv=("gemini", "--acp"),
+        provider="google",
+        measured="@google/gemini-cli 0.61.0",
+        needs=("GEMINI_API_KEY",),
+        state=(".gemini",),
+        auth="gemini-api-key",
+        usage=Usage.META_QUOTA,
+        # Loaded within the clock minute of its beginning it is not found, and its file is damaged.
+        load_after=65.0,
+        tool="run_shell_command",
+    ),
+    Driven(
+        name="pi",
+        title="Pi",
+        argv=("pi-acp",),
+        measured="pi-acp 0.0.34",
+        environment=(("PI_SKIP_VERSION_CHECK", "1"), ("PI_TELEMETRY", "0")),
+        state=(".pi",),
+        asks=Asks.NEVER,
+        own_mcp=".pi/agent/mcp.json",
+        tool="bash",
+    ),
+    Driven(
+        name="qwen",
+        title="Qwen Code",
+        argv=("qwen", "--acp"),
+        measured="@qwen-code/qwen-code 0.24.4",
+        needs=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"),
+        state=(".qwen",),
+        # In its mode `auto` a model classifies first, and a write went unasked.
+        mode="default",
+        model_variable="OPENAI_MODEL",
+        usage=Usage.META_UPDATE,
+        tool="run_shell_command",
+    ),
+    Driven(
+        name="vibe",
+        title="Mistral Vibe",
+        argv=("vibe-acp",),
+        provider="mistral",
+        measured="mistral-vibe 3.0.2",
+        needs=("MISTRAL_API_KEY",),
+        state=(".vibe",),
+        # It begins in `accept-edits`.
+        mode="ask",
+        usage=Usage.SESSION,
+        cost=True,
+        tool="bash",
+    ),
+)
+
+DRIVEN: Final[dict[str, Driven]] = {client.name: client for client in _TABLE}
+"""Every client by its name."""
+
+
+def driven(named: str) -> Driven:
+    """The client that `--drive` names, or one by its command line. Refused where it is neither."""
+    known = DRIVEN.get(named.strip().lower())
+    if known is not None:
+        return known
+    try:
+        argv = tuple(shlex.split(named))
+    except ValueError as error:
+        raise invalid(f"{named!r} cannot be split into words: {error}.", "Close its quotes.") from None
+    if len(argv) < 2 and "/" not in named:
+        names = ", ".join(DRIVEN)
+        raise invalid(
+            f"{named!r} is no client that the host knows how to drive.",
+            f"Known are {names}; any other by its command line: --drive '/path/to/agent --acp'",
+        )
+    return Driven(name=argv[0].rpartition("/")[2][:64], title=argv[0], argv=argv)
+
+
+class Registry:
+    """Implements `app.ports.Drives` with the table."""
+
+    def check(self, named: str) -> Drive:
+        """The client that a person names."""
+        client = driven(named)
+        if find_spec("acp") is None:
+            raise unavailable(
+                "What drives sessions is not installed.",
+                "Install it where the host runs: pip install 'tallystick[acp]'",
+            )
+        known = client.name in DRIVEN and DRIVEN[client.name] == client
+        return Drive(client.name, () if known else client.argv, client.provider)

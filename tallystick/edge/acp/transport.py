@@ -1,0 +1,284 @@
+"""Hands tasks to sessions that the host drives: one prompt at a time, each written down before it is sent.
+
+What becomes of a task is said by the session's own calls. What the host sees besides (that a turn began, what it said,
+how it ended, what it used) is recorded, and is no result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from tallystick.app.driving import Driving
+from tallystick.app.ports import Envelope, Plan, Receipt
+from tallystick.core.directory import Agent
+from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.identity import Prefix
+from tallystick.core.model import Fact, Reason, TaskState
+from tallystick.core.state import Work
+from tallystick.edge.acp import words
+from tallystick.edge.acp.session import Around, Session
+from tallystick.edge.acp.turn import Ended, Running
+
+_BEAT: Final = 5.0
+"""Seconds between two signs of life of what the host looks after."""
+
+
+class AcpTransport:
+    """One for all driven agents of a host; a service, that ends their processes with the host."""
+
+    reconciles = True
+
+    def __init__(self, around: Around) -> None:
+        self._around = around
+        self._driving: Driving = around.driving
+        self._sessions: dict[str, Session] = {}
+        self._planned: dict[str, str] = {}
+        """By session: the task that it is kept for."""
+        self._running: dict[str, Running] = {}
+        """By task: the turn that is under way, or about to be."""
+        self._idle: dict[str, asyncio.TimerHandle] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Nothing runs yet: processes of an earlier host ended with it."""
+
+    async def stop(self) -> None:
+        """End every process; conversations are gone on with by the next host."""
+        for timer in self._idle.values():
+            timer.cancel()
+        await asyncio.gather(*(session.leave() for session in self._sessions.values()), return_exceptions=True)
+
+    # --- where to -----------------------------------------------------------------------------------------------
+
+    def plan(self, agent: Agent, work: Work) -> Plan | None:
+        """The session that is asked for, else one that is idle, else a new one."""
+        task = work.task
+        seconds = self._driving.limits.session_lease_seconds
+        if task.session_wanted:
+            free = self._is_free(task.session_wanted, task.task_id)
+            return self._plan(task.session_wanted, task.task_id, seconds) if free else None
+        idle = [s.session_id for s in self._driving.sessions(agent, task.workspace)]
+        idle = [session for session in idle if self._is_free(session, task.task_id)]
+        if task.last_session in idle:
+            return self._plan(task.last_session, task.task_id, seconds)
+        chosen = idle[0] if idle else self._driving.new_id(Prefix.SESSION)
+        return self._plan(chosen, task.task_id, seconds)
+
+    def _is_free(self, session: str, task_id: str) -> bool:
+        return self._planned.get(session, task_id) == task_id and session not in {
+            run.session.session_id for run in self._running.values()
+        }
+
+    def _plan(self, session: str, task_id: str, seconds: float) -> Plan:
+        self._planned[session] = task_id
+        return Plan(session, seconds)
+
+    def unplanned(self, plan: Plan) -> None:
+        """It was not leased after all."""
+        self._planned.pop(plan.session, None)
+
+    # --- handing over -------------------------------------------------------------------------------------------
+
+    async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:  # noqa: ARG002
+        """Prompt its session, and stay until nothing more is to be said to it. See `app.ports.Transport`."""
+        session = self._session(envelope)
+        run = Running(session, envelope, self._driving)
+        self._running[envelope.task_id] = run
+        beat = asyncio.create_task(self._beat(session.session_id))
+        try:
+            async with session.lock:
+                return await self._carry(session, run)
+        finally:
+            beat.cancel()
+            self._running.pop(envelope.task_id, None)
+            self._rest_later(session)
+            self._planned.pop(session.session_id, None)
+
+    def _rest_later(self, session: Session) -> None:
+        """A client that has nothing to do for long is ended; its conversation is loaded again when it is needed."""
+        known = self._idle.pop(session.session_id, None)
+        if known is not None:
+            known.cancel()
+        seconds = self._driving.limits.session_idle_seconds
+        self._idle[session.session_id] = asyncio.get_running_loop().call_later(seconds, self._rest, session)
+
+    def _rest(self, session: Session) -> None:
+        if not session.lock.locked():
+            closing = asyncio.get_running_loop().create_task(self._close_idle(session))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    async def _close_idle(self, session: Session) -> None:
+        async with session.lock:
+            await session.close()
+
+    async def _beat(self, session_id: str) -> None:
+        """For as long as the host looks after it, its lease does not run out."""
+        while True:
+            self._driving.heard(session_id)
+            await asyncio.sleep(min(_BEAT, self._driving.limits.session_lease_seconds / 3))
+
+    def _session(self, envelope: Envelope) -> Session:
+        known = self._sessions.get(envelope.session)
+        if known is None:
+            workspace = envelope.work.task.workspace
+            known = Session(envelope.session, envelope.agent, workspace, self._around)
+            self._sessions[envelope.session] = known
+        known.agent = envelope.agent
+        return known
+
+    async def _carry(self, session: Session, run: Running) -> Receipt:
+        if run.envelope.adopted:
+            return await self._reconcile(session, run)
+        try:
+            await session.ready(run.envelope.work.task)
+        except Refused as refusal:
+            if self._driving.session(session.session_id) is None:  # it has ended: the next try gets another one
+                await self.close(session.session_id)
+            return Receipt(outcome="returned", detail=str(refusal))
+        return await self._turns(session, run, self._purpose(run.envelope))
+
+    def _purpose(self, envelope: Envelope) -> str:
+        if envelope.purpose:
+            return envelope.purpose
+        delivery = envelope.work.delivery(envelope.delivery_id)
+        return "changes" if delivery is not None and delivery.kind == "change" else "work"
+
+    async def _turns(self, session: Session, run: Running, purpose: str) -> Receipt:
+        """Prompt after prompt, until the task is in other hands."""
+        while True:
+            work = await self._driving.work(run.envelope.task_id)
+            if work is None or run.is_ending:
+                return Receipt(outcome="ended")
+            run.turn_to(work, purpose)
+            try:
+                ended = await run.turn(purpose)
+            except Refused as refusal:
+                return Receipt(outcome="returned", detail=str(refusal))
+            receipt = await self._after(session, run, ended)
+            if receipt is not None:
+                return receipt
+            purpose = run.next_purpose
+
+    async def _after(self, session: Session, run: Running, ended: Ended) -> Receipt | None:
+        """What follows from the end of a turn; None where the session is prompted once more."""
+        work = ended.work
+        if work is None or ended.stop == "ended":
+            return Receipt(outcome="ended")
+        if ended.over:
+            await self._driving.failed(work.task.task_id, f"Its budget is used up: {ended.over}.", Reason.BUDGET)
+            return Receipt(outcome="told")
+        if ended.stop == "unanswered":
+            return Receipt(outcome="unverified", detail=ended.detail)
+        if ended.stop == "lost":
+            return await self._lost(session, run, ended)
+        return await self._left_open(session, run, ended, work)
+
+    async def _left_open(self, session: Session, run: Running, ended: Ended, work: Work) -> Receipt | None:
+        """A turn ended in order. If the task is still the session's: remind it once, then ask its requester."""
+        run.next_purpose = _wanted(work, session.session_id)
+        if not run.next_purpose:
+            return Receipt(outcome="told")
+        if run.next_purpose == "reminder" and work.task.reminders:
+            text = words.left_open(ended.last or ended.detail)
+            await self._driving.asked_back(work.task, run.envelope.delivery_id, session.session_id, text)
+            return Receipt(outcome="told")
+        return None
+
+    async def _lost(self, session: Session, run: Running, ended: Ended) -> Receipt | None:
+        """The client went away in the middle of a turn."""
+        await session.close()
+        work = ended.work
+        run.work = work or run.work
+        if work is None or _wanted(work, session.session_id) == "":
+            return Receipt(outcome="told")
+        await self._driving.doubted(run.envelope.task_id, run.assignment_id, ended.detail)
+        return await self._look_back(session, run)
+
+    # --- after a restart ------------------------------------------------------------------------------------------
+
+    async def _reconcile(self, session: Session, run: Running) -> Receipt:
+        """An earlier host had this in hand: find out what became of it."""
+        work = await self._driving.work(run.envelope.task_id)
+        if work is None:
+            return Receipt(outcome="ended")
+        run.work = work
+        task = work.task
+        await self._driving.withdrawn(task.task_id)
+        if task.running:
+            detail = "The host stopped while it was under way."
+            work = await self._driving.over(task.task_id, task.running, "lost", detail=detail) or work
+        delivery = work.delivery(run.assignment_id)
+        if delivery is None or not delivery.in_flight or not _wanted(work, session.session_id):
+            return Receipt(outcome="ended")
+        if not delivery.prompted:
+            return Receipt(outcome="returned", detail="The host stopped before a prompt was sent.")
+        await self._driving.doubted(task.task_id, delivery.delivery_id, "The host stopped after a prompt was sent.")
+        found = await self._look_back(session, run)
+        return found if found is not None else await self._turns(session, run, run.next_purpose)
+
+    async def _look_back(self, session: Session, run: Running) -> Receipt | None:
+        """Look into the client's own history: was the prompt ever there? None where the session goes on with it."""
+        doubt = Receipt(outcome="unverified", detail="What became of its turn is not known.")
+        try:
+            await session.ready(run.envelope.work.task)
+        except Refused as refusal:
+            if refusal.code is ErrorCode.NOT_FOUND:  # a client keeps nothing of a conversation without a prompt
+                await self.close(session.session_id)
+                return self._never(run, refusal.message)
+            return Receipt(outcome="unverified", detail=f"Its history cannot be read: {refusal.message}")
+        if session.replay is None:
+            return doubt
+        work = await self._driving.work(run.envelope.task_id)
+        delivery = work.delivery(run.assignment_id) if work else None
+        if work is None or delivery is None:
+            return Receipt(outcome="ended")
+        if delivery.intent_id not in session.replay.intents:
+            return self._never(run, "Its own history does not have the prompt.")
+        proof = f"its own history, loaded again ({session.history})"
+        await self._driving.recorded(work.task.task_id, delivery.delivery_id, session.session_id, proof)
+        run.next_purpose = "answer" if work.task.reason is Reason.ANSWERED else "resumed"
+        return None
+
+    def _never(self, run: Running, detail: str) -> Receipt:
+        """The client's history does not have it. Where its turn was seen to begin, that is no proof of anything."""
+        delivery = run.work.delivery(run.assignment_id)
+        seen = delivery is None or any(fact.fact is Fact.RECORDED for fact in delivery.facts)
+        return Receipt(outcome="unverified" if seen else "returned", detail=detail)
+
+    # --- ending -------------------------------------------------------------------------------------------------
+
+    async def end(self, delivery_id: str) -> bool:
+        """Ask it to stop, give it a moment, end its process tree. True when nothing of it runs any more."""
+        for run in list(self._running.values()):
+            if delivery_id in (run.envelope.delivery_id, run.assignment_id):
+                return await run.end()
+        return True
+
+    async def settled(self, delivery_id: str) -> None:
+        """Nothing is kept of a delivery."""
+
+    def found(self) -> list[str]:
+        """Nothing runs on without its host."""
+        return []
+
+    async def close(self, session_id: str) -> None:
+        """A person ended a session."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            with suppress(Refused):
+                await session.leave()
+
+
+def _wanted(work: Work, session_id: str) -> str:
+    """What a session is to be prompted for when its turn has ended; empty where the task is not its any more."""
+    task, assignment = work.task, work.assignment
+    if task.session != session_id or task.cancel_requested_at:
+        return ""
+    if task.state is TaskState.WORKING and task.reason is not Reason.CHECKING:
+        return "answer" if task.reason is Reason.ANSWERED else "refuted" if task.refuted else "reminder"
+    waits = task.state is TaskState.SUBMITTED and assignment is not None and assignment.in_flight
+    return "reminder" if waits else ""

@@ -1,0 +1,108 @@
+"""Sessions of real coding clients, driven against a scripted model on loopback: what each does at these versions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.driven import RealStage
+from tests.support.hosts import eventually
+from tests.support.model import Model, Rule, script
+
+SECONDS = 45
+TAKE = {"mcp": "tally.take", "args": {"task": "@last"}}
+SUBMIT = {"mcp": "tally.submit", "args": {"task": "@last", "text": "I looked: all is well."}}
+GO_ON = Rule(
+    r"You were interrupted while", [TAKE, {"mcp": "tally.submit", "args": {"task": "@last", "text": "I went on."}}]
+)
+ESCALATED = {"codex": {"sandbox_permissions": "require_escalated", "justification": "to write there"}, "claude": {}}
+
+
+def canary(client):
+    """The model obeys the canary: it tries to write where it must not."""
+    step = {"shell": "touch {{match.1}}", "args": ESCALATED[client]}
+    return Rule(r"\(touch (\S+)\)", [step, {"text": "It was denied."}])
+
+
+@pytest.fixture(scope="module", params=["codex", "claude"])
+def stage(request):
+    with Model(canary(request.param), GO_ON) as model, RealStage(request.param, model, turn_note_seconds=0.2) as stage:
+        assert stage.start()
+        stage.join(required="E2")
+        yield stage
+
+
+def ask(stage, *steps):
+    return stage.call("ask", address="@reviewer", title="Look", body=script(*steps))["task_id"]
+
+
+def test_a_real_client_takes_and_hands_in_and_is_shown_as_enforced(stage: RealStage) -> None:
+    task = ask(stage, TAKE, SUBMIT, {"text": "Done."})
+    shown = stage.until(task, "completed", "input_required/question", seconds=SECONDS)
+    assert shown["result"] == "I looked: all is well.", shown["history"]
+    facts = stage.facts(task)
+    assert facts["recorded"]["evidence"].startswith("inferred")
+    assert facts["working"]["evidence"] == "take"
+    agent = next(a for a in stage.call("agents")["agents"] if a["name"] == "@reviewer")
+    driven = agent["driven"][0]
+    assert driven["level"] in ("E2", "E3")
+    assert "denied and not carried out" in driven["rests_on"]
+    assert {"codex": "2.6.0", "claude": "0.101.0"}[stage.client_name] in driven["client"]
+
+
+def test_a_real_client_asks_before_it_acts_and_what_is_denied_is_not_done(stage: RealStage) -> None:
+    target = stage.person / "home" / "denied.txt"
+    step = {"shell": f"touch {target}", "args": ESCALATED[stage.client_name]}
+    task = ask(stage, TAKE, step, SUBMIT, {"text": "Done."})
+    asked = stage.permission(task)
+    assert "denied.txt" in asked["action"]
+    assert stage.show(task)["state"] == "auth_required"
+    code, _, err = stage.tally("permission", "deny", asked["permission_id"])
+    assert code == 0, err
+    shown = stage.until(task, "completed", "input_required/question", seconds=SECONDS)
+    assert not target.exists()
+    assert shown["permissions"][0]["decision"] == "reject_once"
+
+
+def sleepers(stage):
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            words = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
+            if b"271.5" in words and str(stage.path) in os.readlink(folder / "cwd"):
+                found.append(folder.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_a_cancel_is_said_when_the_commands_of_a_real_client_are_gone(stage: RealStage) -> None:
+    sleep = "python3 -c 'import time; time.sleep(271.5)'"
+    task = ask(stage, TAKE, {"shell": sleep}, SUBMIT)
+
+    def allowed():
+        if sleepers(stage):
+            return True
+        code, out, _ = stage.tally("permission", "list", "--json")
+        for permission in __import__("json").loads(out)["permissions"] if code == 0 else ():
+            stage.tally("permission", "allow", permission["permission_id"])
+        return False
+
+    eventually(allowed, "the command", SECONDS)
+    stage.call("cancel", task=task, text="")
+    stage.until(task, "canceled", seconds=SECONDS)
+    assert not sleepers(stage)
+
+
+def test_a_real_client_goes_on_with_its_conversation_after_the_host_was_killed(stage: RealStage) -> None:
+    task = ask(stage, TAKE, {"text": "Hm.", "gate": "never"})
+    stage.until(task, "working", seconds=SECONDS)
+    stage.kill()
+    assert stage.start()
+    shown = stage.until(task, "completed", "input_required/unverified", "input_required/question", seconds=SECONDS)
+    assert shown["result"] == "I went on.", shown["history"]
+    whats = [line["what"] for line in shown["history"]]
+    assert whats.count("prompted: work") == 1
+    assert "prompted: resumed" in whats

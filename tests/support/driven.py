@@ -1,0 +1,148 @@
+"""Whole hosts that drive the scripted agent of `acp_agent`, and what their tests share."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from tests.support.clients.install import need
+from tests.support.hosts import ROOT, eventually
+from tests.support.places import Place
+
+AGENT = Path(__file__).with_name("acp_agent.py")
+
+
+def do(*steps):
+    """A body whose script the scripted agent carries out."""
+    return f"Please. @@DO {json.dumps(list(steps))} @@"
+
+
+TAKE = {"call": "take"}
+DONE = {"call": "submit", "args": {"text": "All is well."}}
+
+
+class Stage(Place):
+    """A host with a scripted agent that it drives."""
+
+    def __init__(self, **limits):
+        super().__init__(**{"turn_note_seconds": 0.05, **limits})
+        self.folder = self.place / "agent"
+        self.folder.mkdir()
+
+    def plan(self, **wishes):
+        new = self.folder / "plan.new"
+        new.write_text(json.dumps(wishes))
+        new.replace(self.folder / "plan.json")
+
+    def own(self, name, text, mode=0o600):
+        """The agent's own file."""
+        file = self.path / "agents" / f"{name}.toml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+
+    def driven(self, name="reviewer", more="", **form):
+        """Join the scripted agent, driven by its command line."""
+        self.own(name, f"writable = [{json.dumps(str(self.folder))}]\nreadable = [{json.dumps(str(ROOT))}]\n{more}")
+        line = shlex.join([sys.executable, str(AGENT), str(self.folder)])
+        return self.call("join", name=name, drive=line, **form)
+
+    def ask(self, *steps, to="reviewer", **form):
+        """A task whose words are a script."""
+        return self.call("ask", address=f"@{to}", **{"title": "a task", "body": do(*steps), **form})["task_id"]
+
+    def log(self, what=""):
+        """What the agent did, as it wrote it down."""
+        file = self.folder / "log.jsonl"
+        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        return [line for line in lines if not what or line["what"] == what]
+
+    def until_log(self, what, count=1):
+        return eventually(lambda: found if len(found := self.log(what)) >= count else None, f"{count} × {what}")
+
+    def opens(self, name):
+        (self.folder / name).touch()
+
+    def facts(self, task):
+        return {fact["fact"]: fact for fact in self.show(task)["facts"]}
+
+    def permission(self, task):
+        """The permission that waits."""
+
+        def waiting():
+            code, out, err = self.tally("permission", "list", "--json")
+            assert code == 0, err
+            found = [p for p in json.loads(out)["permissions"] if p["task_id"] == task]
+            return found[0] if found else None
+
+        return eventually(waiting, "a permission")
+
+
+class RealStage(Stage):
+    """A host that drives a real client against the scripted model."""
+
+    def __init__(self, client, model, **limits):
+        super().__init__(**limits)
+        self.client_name = client
+        self.model = model
+        package = {"codex": "codex-acp", "claude": "claude-agent-acp"}[client]
+        self.bin = need(package) / "node_modules" / ".bin"
+        self.person = self.place / "person"
+        for name in ("home", "tmp"):
+            (self.person / name).mkdir(parents=True)
+
+    def join(self, name="reviewer", more="", **form):
+        """Join the real client under a name, with a home and keys of its own."""
+        home = self.person / "home"
+        environment = {"HOME": str(home), "TMPDIR": str(self.person / "tmp"), "NO_PROXY": "127.0.0.1"}
+        environment |= SETUPS[self.client_name](home, self.model.url)
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in environment.items())
+        self.own(name, f"{more}\n[environment]\n{lines}")
+        path = os.pathsep.join([str(self.bin), str(Path(shutil.which("node")).parent), os.environ["PATH"]])
+        shown = self.call("join", env={"PATH": path}, name=name, drive=self.client_name, **form)
+        assert shown["connection"] == "drive"
+        return shown
+
+
+def codex_home(home, url):
+    """The settings of Codex, and what its environment needs."""
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text(
+        f"""model = "fake-model"
+model_provider = "fake"
+approval_policy = "on-request"
+sandbox_mode = "workspace-write"
+check_for_update_on_startup = false
+[model_providers.fake]
+name = "Fake"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "FAKE_KEY"
+requires_openai_auth = false
+supports_websockets = false
+request_max_retries = 0
+stream_max_retries = 0
+[analytics]
+enabled = false
+"""
+    )
+    return {"FAKE_KEY": "dummy", "NO_BROWSER": "1"}
+
+
+def claude_home(home, url):
+    """The same of Claude Code."""
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "dummy",
+        "ANTHROPIC_MODEL": "claude-sonnet-4-5",
+        "ANTHROPIC_SMALL_FAST_MODEL": "claude-haiku-4-5",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+    }
+
+
+SETUPS = {"codex": codex_home, "claude": claude_home}
