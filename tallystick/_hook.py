@@ -60,8 +60,8 @@ def ask(client: str, event: str) -> dict[str, object]:
             connection = wire.connect(start=False, client="hook", seconds=None if event == "wait" else SECONDS)
             result = connection.call("hook", **fields)
         except wire.WireError as error:
-            if event != "wait" or error.code != "unavailable":
-                raise
+            if event != "wait" or error.code != "unavailable" or os.getppid() == 1:
+                raise  # (a process without a parent of its own would stay for ever)
             _signal.pause()  # a host that is started anew finds it waiting again: at the next look, or the one after
         else:
             return result if isinstance(result, dict) else {}

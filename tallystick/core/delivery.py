@@ -326,9 +326,12 @@ def _again(how: str) -> Callable[..., tuple[Delivery, ...]]:
 
 
 def _corrected(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskCorrected, task: Task) -> tuple[Delivery, ...]:
+    """A person put it elsewhere: what is being run of it counts no longer, unless just that is what nobody knows."""
+    goes_on = e.state is S.WORKING or e.reason is R.UNVERIFIED
+    after = ds if goes_on else tuple([_end(d, r.at, "canceled") if d.in_flight else d for d in ds])
     if not e.delivery_id:
-        return ds
-    return (*_ended(ds, r.at, "canceled"), _new(r, task, e.delivery_id, "assignment", task.assignee))
+        return after
+    return (*_ended(after, r.at, "canceled"), _new(r, task, e.delivery_id, "assignment", task.assignee))
 
 
 def _admitted(ds: tuple[Delivery, ...], r: ev.Recorded, _e: ev.TaskAdmitted, _t: Task) -> tuple[Delivery, ...]:

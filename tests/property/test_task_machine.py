@@ -111,6 +111,8 @@ class Shadow:
             self.in_flight = False
         if kind is cmd.AnswerQuestion and after == "submitted/rework":
             self.in_flight = False
+        if kind is cmd.CorrectTask and not after.startswith("working") and after != "input_required/unverified":
+            self.in_flight = False  # a person put it elsewhere
 
 
 class TaskMachine(RuleBasedStateMachine):
@@ -529,7 +531,15 @@ class TaskMachine(RuleBasedStateMachine):
 
 
 _TELLING = (cmd.SettleDoubt, cmd.ReassignTask, cmd.ReleaseTask)
-_PERSONS = ("DecidePermission", "CorrectTask", "ReassignTask", "SetTaskMode", "AnswerQuestion", "AdmitTask")
+_PERSONS = (
+    "AdmitTask",
+    "AnswerQuestion",
+    "CorrectTask",
+    "DecidePermission",
+    "EraseTexts",
+    "ReassignTask",
+    "SetTaskMode",
+)
 
 
 def replay(world: World) -> tuple[Directory, dict[str, Work], dict[Any, Any]]:

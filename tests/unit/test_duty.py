@@ -8,7 +8,7 @@ import pytest
 
 from tallystick.core import commands as cmd
 from tallystick.core.identity import HOST, Prefix
-from tallystick.core.model import CheckOutcome
+from tallystick.core.model import CheckOutcome, Reason, TaskState
 from tallystick.core.route import presence
 from tallystick.core.task import Duty, DutyKind, next_duty
 from tests.build import (
@@ -316,3 +316,9 @@ def test_a_deliverys_row_says_how_far_it_is_and_how_it_ended(world: World) -> No
     rows = world.table("deliveries")
     assert [(r.fact, r.ended, r.open) for r in rows] == [("working", "canceled", 0), ("persisted", "", 1)]
     assert world.directory.workspaces[HOME].coordinator == ""
+
+
+def test_a_review_that_a_person_put_it_into_never_expires(world: World) -> None:
+    task = world.ask(deadline_at=world.now + 60)
+    world.act(cmd.CorrectTask, task, ANN, state=TaskState.INPUT_REQUIRED, reason=Reason.REVIEW)
+    assert next_duty(world.work[task], world.limits) is None

@@ -429,3 +429,26 @@ def test_correcting_what_runs_ends_that_attempt_and_begins_another(world: World)
     begun = cmd.BeginDelivery(task_id=task, delivery_id=first, witness="host")
     with pytest.raises(Refused):
         world.do(begun, HOST)
+
+
+def test_correcting_what_runs_into_a_review_ends_the_run(world: World) -> None:
+    task = world.pushed()
+    world.act(cmd.CorrectTask, task, ANN, state=TaskState.INPUT_REQUIRED, reason=Reason.REVIEW)
+    assert not world.work[task].in_flight
+    assert world.delivery(task).ended == "canceled"
+
+
+def test_what_the_host_runs_has_a_lease_again_once_a_permission_was_decided(world: World) -> None:
+    task = world.leased()
+    world.act(cmd.RequestPermission, task, HOST, permission_id="prm_1", action="run it", digest="d" * 64)
+    world.act(cmd.DecidePermission, task, ANN, permission_id="prm_1", decision="reject_once")
+    assert world.place(task) == "submitted/new"
+    assert world.task(task).lease_until > world.now
+
+
+def test_a_correction_forgets_where_the_task_was_before_a_permission(world: World) -> None:
+    task = world.taken()
+    world.act(cmd.RequestPermission, task, WORKER, permission_id="prm_1", action="run it", digest="d" * 64)
+    world.act(cmd.CorrectTask, task, ANN, state=TaskState.AUTH_REQUIRED, reason=Reason.PERMISSION)
+    world.act(cmd.DecidePermission, task, ANN, permission_id="prm_1", decision="allow_once")
+    assert world.place(task) == "auth_required/permission", "nobody holds it, so nothing of it works"

@@ -65,12 +65,16 @@ def _duties(work: Work, limits: Limits) -> list[Duty]:
     return found
 
 
+_NOT_BOUND = (R.CHECKING, R.REVIEW, R.COMPENSATING, R.UNVERIFIED)
+"""While a task waits for these its deadline does not bind: a review never expires, it ages."""
+
+
 def _timers(work: Work, limits: Limits) -> list[Duty]:
     task = work.task
     found: list[Duty] = []
     if task.lease_until and (task.state is S.WORKING or work.in_flight):
         found.append(Duty(task.lease_until, DutyKind.DOUBT if work.in_flight else DutyKind.LAPSE))
-    if task.deadline_at and not task.handed_in_at and task.reason not in (R.CHECKING, R.COMPENSATING, R.UNVERIFIED):
+    if task.deadline_at and not task.handed_in_at and task.reason not in _NOT_BOUND:
         found.append(Duty(task.deadline_at, DutyKind.EXPIRE))
     if task.reason is R.PERMISSION:
         waiting = [p for p in task.permissions if not p.decision]

@@ -279,6 +279,7 @@ def _corrected(t: Task, _r: ev.Recorded, e: ev.TaskCorrected) -> dict[str, Any]:
     canceled = {} if t.open else {"cancel_requested_at": 0.0, "cancel_by_person": False, "cascade": ()}
     attempt = t.attempt + 1 if e.delivery_id else t.attempt
     after = {"rounds": 0, "doubt": "", "settled": False, "lease_until": e.lease_until, "attempt": attempt}
+    after |= {"resume_state": None, "resume_reason": R.NONE}  # where it was before is no place to go back to
     return {**kept, **canceled, **after}
 
 

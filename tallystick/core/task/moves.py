@@ -167,8 +167,8 @@ def _decide_permission(work: Work, c: cmd.DecidePermission, ctx: Context) -> ev.
         raise denied("The host never allows on its own.", "A person decides: tally permission allow ID")
     state, reason = _after_permission(task, c)
     lease = pull_lease(task, ctx) if state is S.WORKING and reason is not R.CHECKING else 0.0
-    if state is S.SUBMITTED and work.in_flight:
-        lease = ctx.now + task.lease_seconds  # handed over, and not taken yet
+    if work.in_flight and state is not S.AUTH_REQUIRED:  # the host runs it: somebody must look at it again
+        lease = ctx.now + (task.lease_seconds or ctx.limits.pull_lease_seconds)
     return ev.PermissionDecided(
         state=state, reason=reason, permission_id=c.permission_id, decision=c.decision, lease_until=lease
     )
