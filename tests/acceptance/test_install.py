@@ -99,6 +99,14 @@ def test_only_a_person_changes_a_client(me):
     assert list((me.home / ".claude").iterdir()) == []
 
 
+def test_only_a_client_that_is_nobody_here_is_asked_for_a_name(me):
+    me.says("join", "pen", "--client", "claude")
+    code, out, _ = me.tally("install", "--yes")
+    assert code == 0
+    assert [line.strip() for line in out.splitlines() if "tally join" in line] == ["tally join NAME --client codex"]
+    assert {c["client"]: c["agent"] for c in me.says("install", "--dry-run")["clients"]} == {"claude": "@pen", "codex": ""}
+
+
 def test_an_agent_is_bound_on_the_way(me):
     done = me.says("install", "claude", "--yes", "--as", "pen")
     assert done["agent"] == "@pen"

@@ -419,6 +419,12 @@ async def test_a_command_as_a_check_is_confirmed_at_a_terminal(reply: str | None
     assert "make t" in outcome.call.prompts[0]
 
 
+async def test_what_is_written_for_whom_is_asked_below_the_difference() -> None:
+    outcome = await run("install", tty=True, reply="")
+    assert outcome.call.prompts == ["Write this file, for Claude Code? [y/N] "]
+    assert not outcome.desk.calls("install")
+
+
 async def test_without_a_terminal_the_desk_decides_alone() -> None:
     outcome = await run("ask", "@r", "T", "--done-when", "--", "make", "t")
     assert outcome.call.prompts == []
