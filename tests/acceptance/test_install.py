@@ -104,7 +104,8 @@ def test_only_a_client_that_is_nobody_here_is_asked_for_a_name(me):
     code, out, _ = me.tally("install", "--yes")
     assert code == 0
     assert [line.strip() for line in out.splitlines() if "tally join" in line] == ["tally join NAME --client codex"]
-    assert {c["client"]: c["agent"] for c in me.says("install", "--dry-run")["clients"]} == {"claude": "@pen", "codex": ""}
+    shown = me.says("install", "--dry-run")["clients"]
+    assert {client["client"]: client["agent"] for client in shown} == {"claude": "@pen", "codex": ""}
 
 
 def test_an_agent_is_bound_on_the_way(me):

@@ -438,6 +438,14 @@ async def test_ask_and_join_register_the_workspace_and_nothing_else_does() -> No
         assert options == {"as_name": "bob", "workspace": "w", "register": registers}
 
 
+async def test_what_is_promised_of_an_agent_and_how_it_is_heard_of_are_two_lines(monkeypatch: Any) -> None:
+    joined = d.msgspec.structs.replace(d.CANNED["join"], promise="mailbox", presence="live")
+    monkeypatch.setitem(d.CANNED, "join", joined)
+    lines = [line.split() for line in (await run("join", "n")).out.splitlines()]
+    assert ["promise", "mailbox"] in lines
+    assert ["presence", "live"] in lines
+
+
 async def test_join_sends_only_what_was_given() -> None:
     form = (await run("join", "@n", "--strengths", "T")).desk.calls("join")[0][0][0]
     assert (form.name, form.strengths, form.run, form.capabilities, form.network) == ("n", "T", None, None, None)

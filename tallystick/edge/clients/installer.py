@@ -74,7 +74,7 @@ class ClientInstaller:
 
     def snippet(self, client: str) -> str:
         """The MCP entry as most clients take it."""
-        words = self._program.server(client or "NAME")
+        words = self._program.server(client or "CLIENT")
         server = {"command": words[0], "args": words[1:], "env": self._program.environment()}
         return json.dumps({"mcpServers": {KEY: server}}, ensure_ascii=False, indent=2) + "\n"
 
