@@ -333,10 +333,14 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
 """What works without a host, besides `up`."""
 
 USAGE: dict[str, str] = {
-    "up": "usage tally up [--replace]\n\nRun the host in the foreground (other verbs start it by themselves).\n"
-    "--replace stops the one that runs, of whatever version, and takes its place.",
+    "up": "usage tally up [--replace] [--listen [ADDRESS:PORT]] [--tls-cert FILE] [--tls-key FILE]\n\n"
+    "Run the host in the foreground (other verbs start it by themselves).\n"
+    "--replace stops the one that runs, of whatever version, and takes its place.\n"
+    f"--listen also serves HTTP: the host API, and MCP at /mcp; at {LISTEN} unless an address is given.\n"
+    "--tls-cert and --tls-key (PEM) are for an address that other machines reach.",
     "down": "usage tally down\n\nStop the host in order; nothing is lost.",
-    "status": "usage tally status [--json]\n\nWhether the host runs, with its pid; never starts one.",
+    "status": "usage tally status [--json] [--diagnostics]\n\nWhether the host runs, with its pid; never starts one.\n"
+    "--diagnostics shows the newest diagnostics of the host instead.",
     "try": "usage tally try\n\nShow the main job on a real repository, in a temporary place. It needs git, takes some\n"
     "seconds, touches nothing of yours, and exits with 1 where something is not as promised.",
 }

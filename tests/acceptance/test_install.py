@@ -99,6 +99,25 @@ def test_only_a_person_changes_a_client(me):
     assert list((me.home / ".claude").iterdir()) == []
 
 
+def test_only_a_client_that_is_nobody_here_is_asked_for_a_name(me):
+    me.says("join", "pen", "--client", "claude")
+    code, out, _ = me.tally("install", "--yes")
+    assert code == 0
+    assert [line.strip() for line in out.splitlines() if "tally join" in line] == ["tally join NAME --client codex"]
+    shown = me.says("install", "--dry-run")["clients"]
+    assert {client["client"]: client["agent"] for client in shown} == {"claude": "@pen", "codex": ""}
+
+
+def test_that_it_asks_for_each_tool_is_said_where_that_can_be_allowed_and_was_not(me):
+    def told(*words):
+        return {c["client"]: any("--allow" in n for n in c["notes"]) for c in me.says("install", *words)["clients"]}
+
+    (me.home / ".gemini").mkdir()
+    assert told("--dry-run") == {"claude": True, "codex": True, "gemini": False}
+    assert told("claude", "--yes", "--allow") == {"claude": False}
+    assert told("--dry-run") == {"claude": False, "codex": True, "gemini": False}
+
+
 def test_an_agent_is_bound_on_the_way(me):
     done = me.says("install", "claude", "--yes", "--as", "pen")
     assert done["agent"] == "@pen"

@@ -293,6 +293,15 @@ def test_a_watched_file_wakes_when_its_content_changes_and_not_when_it_is_touche
     town.says("watch", "remove", watch)
 
 
+def test_a_watch_for_whom_nothing_can_wake_says_so(town: Town) -> None:
+    box, pen = town.name("box"), town.name("pen")
+    town.says("join", box)
+    woken(town, pen)
+    told = {name: town.says("watch", "add", name, "--file", str(town.place / "it"))["detail"] for name in (box, pen)}
+    assert "nothing can wake it" in told[box]
+    assert told[pen] == f"@{pen} is woken when file {town.place / 'it'} changes."
+
+
 def test_a_pattern_and_a_reference_are_watched(town: Town) -> None:
     name = town.name("pen")
     told = woken(town, name)

@@ -448,7 +448,7 @@ CANNED: dict[str, Any] = {
         read_only=False,
     ),
     "watch": forms.Done(
-        detail="@reviewer is woken for ref main of /home/me/shop.", id="wch_01JDB7Z8C0000000000000W999"
+        detail="@reviewer is woken when ref main of /home/me/shop changes.", id="wch_01JDB7Z8C0000000000000W999"
     ),
     "watches": forms.Watched(
         watches=(

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from tallystick.bootstrap import USAGE
 from tallystick.core.errors import ErrorCode, Refused, conflict
 from tallystick.edge import cli
 from tallystick.edge.cli import ERRORS, VERBS, reference
-from tallystick.edge.cli.help import EXIT_CODES, visible
+from tallystick.edge.cli.help import EXIT_CODES, usage, visible
 from tallystick.edge.cli.parse import Parsed, Usage, parse, seconds_of
 from tests.golden import desk as d
 from tests.golden.desk import FakeDesk, run
@@ -213,6 +214,7 @@ def test_options_of_all_verbs_stand_between_the_words_of_a_family() -> None:
         ("progress f x --fence -1", "--fence is a whole number, not `-1`.", ""),
         ("inbox --json=1", "--json takes no value.", "Leave out `=1`."),
         ("inbox --as", "--as needs a value: NAME.", ""),
+        ("cancel f --reason x", "`tally cancel` has no option --reason.", "A text that begins so: after --."),
         ("check ad n", "`tally check` has no `ad`.", "Did you mean `add`?"),
         ("permission grant", "`tally permission` has no `grant`.", "Use one of: permission list"),
         ("verify f --settle don x", "--settle cannot be `don`.", "Did you mean `done`?"),
@@ -256,6 +258,21 @@ async def test_help_of_a_verb_is_the_same_either_way() -> None:
     wrong = await run("help", "tak")
     assert wrong.code == 2
     assert "take" in wrong.err
+
+
+async def test_help_of_a_family_shows_how_each_of_it_is_used() -> None:
+    for family in sorted({name.split(" ")[0] for name in VERBS if " " in name}):
+        told = (await run(family, "--help")).out
+        for name, verb in VERBS.items():
+            if name.startswith(f"{family} "):
+                assert usage(verb) in told
+
+
+@pytest.mark.parametrize("name", list(USAGE))
+def test_help_without_a_host_names_the_same_options(name: str) -> None:
+    told = USAGE[name]
+    assert told.startswith(f"usage tally {name}")
+    assert [option.name for option in VERBS[name].options if f"--{option.name}" not in told] == []
 
 
 def test_the_reference_holds_every_verb_and_option() -> None:
@@ -402,6 +419,12 @@ async def test_a_command_as_a_check_is_confirmed_at_a_terminal(reply: str | None
     assert "make t" in outcome.call.prompts[0]
 
 
+async def test_what_is_written_for_whom_is_asked_below_the_difference() -> None:
+    outcome = await run("install", tty=True, reply="")
+    assert outcome.call.prompts == ["Write this file, for Claude Code? [y/N] "]
+    assert not outcome.desk.calls("install")
+
+
 async def test_without_a_terminal_the_desk_decides_alone() -> None:
     outcome = await run("ask", "@r", "T", "--done-when", "--", "make", "t")
     assert outcome.call.prompts == []
@@ -413,6 +436,14 @@ async def test_ask_and_join_register_the_workspace_and_nothing_else_does() -> No
         outcome = await run(*line.split(), "--as", "bob", "--workspace", "w")
         options = outcome.desk.calls("guest")[0][1]
         assert options == {"as_name": "bob", "workspace": "w", "register": registers}
+
+
+async def test_what_is_promised_of_an_agent_and_how_it_is_heard_of_are_two_lines(monkeypatch: Any) -> None:
+    joined = d.msgspec.structs.replace(d.CANNED["join"], promise="mailbox", presence="live")
+    monkeypatch.setitem(d.CANNED, "join", joined)
+    lines = [line.split() for line in (await run("join", "n")).out.splitlines()]
+    assert ["promise", "mailbox"] in lines
+    assert ["presence", "live"] in lines
 
 
 async def test_join_sends_only_what_was_given() -> None:

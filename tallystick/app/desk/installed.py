@@ -38,6 +38,8 @@ class ClientShown(Form, frozen=True, kw_only=True):
     """The folder it keeps its files in."""
     files: tuple[FileShown, ...]
     """What changes, or was changed; empty: all is as it should be."""
+    agent: str = ""
+    """The agent that is bound to it in this workspace, if any."""
     notes: tuple[str, ...] = ()
     refused: str = ""
     """Why nothing can be changed here."""

@@ -57,6 +57,7 @@ class Installing(Placing):
         plans: list[InstallPlan] = []
         for client in self._wanted(form):
             one, plan = await asyncio.to_thread(self._one, place, client, form)
+            one = msgspec.structs.replace(one, agent=self._agent_of(guest, client))
             if one.found or form.clients or one.files:
                 shown.append(one)
             if plan is not None and plan.changes and (one.found or form.clients or form.remove):
@@ -72,6 +73,10 @@ class Installing(Placing):
             ),
             plans,
         )
+
+    def _agent_of(self, guest: Guest, client: str) -> str:
+        members = self.directory.members(guest.workspace)
+        return next((f"@{a.alias}" for a in members if a.client == client and a.connection == "client"), "")
 
     def _wanted(self, form: installed.Install) -> tuple[str, ...]:
         known = self.s.installer.names()

@@ -12,6 +12,7 @@ from tallystick.app.desk import forms
 from tallystick.app.desk.ground import Ground
 from tallystick.app.desk.interface import Guest
 from tallystick.app.due import describe
+from tallystick.app.views.people import woken_by
 from tallystick.core import commands as cmd
 from tallystick.core.clients import CLIENTS
 from tallystick.core.directory import Agent, SessionState
@@ -60,8 +61,6 @@ class Waking(Ground):
         session = self.directory.sessions.get(guest.actor.session)
         return session if session is not None and session.door == "client" and not session.ended else None
 
-
-
     # --- watches ------------------------------------------------------------------------------------------------
 
     async def watch(self, guest: Guest, form: forms.Watch) -> forms.Done:
@@ -84,7 +83,10 @@ class Waking(Ground):
         command = msgspec.structs.replace(command, digest=seen)
         await self.s.executor.execute(command, actor, workspace=guest.workspace)
         watch = self.directory.agents[agent.agent_id].waking.watches[command.watch_id]
-        return forms.Done(detail=f"@{agent.alias} is woken for {describe(watch)}.", id=command.watch_id)
+        told = f"@{agent.alias} is woken when {describe(watch)} changes."
+        if not woken_by(agent):
+            told += " But nothing can wake it now: join it with --client of a client that can be woken, or with --wake."
+        return forms.Done(detail=told, id=command.watch_id)
 
     def _kind(self, form: forms.Watch) -> str:
         given = [name for name, value in (("file", form.file), ("ref", form.ref), ("inbox", form.inbox)) if value]

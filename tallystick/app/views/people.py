@@ -67,12 +67,13 @@ def agent(
         open_tasks=open_tasks,
         track_record=record,
         coordinator=place is not None and place.coordinator == found.agent_id,
-        wake=_wake(found),
+        wake=woken_by(found),
         facts=_facts(found),
     )
 
 
-def _wake(found: Agent) -> str:
+def woken_by(found: Agent) -> str:
+    """What can wake its sessions; empty: nothing can."""
     if found.connection == "wake":
         return "its wake command"
     known = CLIENTS.get(found.client)

@@ -75,8 +75,8 @@ def _families(verbs: Iterable[Verb]) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def verb_help(sheet: Sheet, verb: Verb) -> None:
-    """What `tally VERB --help` prints."""
+def verb_help(sheet: Sheet, verb: Verb, verbs: Mapping[str, Verb]) -> None:
+    """What `tally VERB --help` prints; of a family such as `watch`, also how the others of it are used."""
     sheet.line(Paint("usage", "bold"), " ", usage(verb))
     sheet.blank()
     sheet.line(verb.summary)
@@ -84,6 +84,10 @@ def verb_help(sheet: Sheet, verb: Verb) -> None:
         sheet.line(f"Also called: {', '.join(verb.also)}.")
     if verb.notes:
         sheet.line(verb.notes)
+    if others := _others(verb, verbs):
+        sheet.heading("The others")
+        for other in others:
+            sheet.line(usage(other), indent=2)
     if verb.arguments:
         sheet.heading("Arguments")
         for argument in verb.arguments:
@@ -93,6 +97,14 @@ def verb_help(sheet: Sheet, verb: Verb) -> None:
         sheet.line(Paint(pad(option_form(option), 22), "cyan"), "  ", option.help, indent=2)
     sheet.heading("Example")
     sheet.line(verb.example, indent=2)
+
+
+def _others(verb: Verb, verbs: Mapping[str, Verb]) -> list[Verb]:
+    """The rest of the family, for the one that its name alone means."""
+    family = verb.name.split(" ")[0]
+    if family not in verb.also:
+        return []
+    return [other for other in visible(verbs) if other is not verb and other.name.startswith(f"{family} ")]
 
 
 def reference_of(verbs: Mapping[str, Verb]) -> dict[str, Any]:

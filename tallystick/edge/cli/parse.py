@@ -68,8 +68,9 @@ def seconds_of(text: str) -> float | None:
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """`Did you mean …?` where one is near, else nothing."""
-    close = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
-    return f"Did you mean `{close[0]}`?" if close else ""
+    bare = {known.removeprefix("--"): known for known in words}
+    close = difflib.get_close_matches(word.lower().removeprefix("--"), list(bare), n=1, cutoff=0.65)
+    return f"Did you mean `{bare[close[0]]}`?" if close else ""
 
 
 def wants_json(argv: Iterable[str]) -> bool:

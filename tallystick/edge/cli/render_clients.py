@@ -58,5 +58,12 @@ def done(sheet: Sheet, form: Installation) -> None:
     if form.agent:
         sheet.line(Paint(form.agent, "bold"), " is the agent of this client in this workspace.")
     elif not form.removal:
-        sheet.line("Say which agent it is here:")
-        sheet.command("join", "NAME", "--client", form.clients[0].client)
+        _unbound(sheet, [client for client in form.clients if client.files and not client.agent])
+
+
+def _unbound(sheet: Sheet, clients: list[ClientShown]) -> None:
+    """Those that may look here and do nothing until they are somebody."""
+    if clients:
+        sheet.line("Say which agent each is here:" if len(clients) > 1 else "Say which agent it is here:")
+    for client in clients:
+        sheet.command("join", "NAME", "--client", client.client)

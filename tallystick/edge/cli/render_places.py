@@ -59,8 +59,8 @@ def agent(sheet: Sheet, form: forms.AgentShown) -> None:
     display = f"  {form.display_name}" if form.display_name else ""
     sheet.line(Paint(form.name, "bold"), display, "  ", id_piece(form.agent_id))
     sheet.field("by", _by(form), f"  {' '.join(form.command)}" if form.command else "")
-    seen = "" if form.presence == form.promise else f", {_seen(form)}"
-    sheet.field("promise", f"{form.promise}{seen}" if form.promise else "")
+    sheet.field("promise", form.promise)
+    sheet.field("presence", _seen(form) if form.promise and form.presence != form.promise else "")
     sheet.field("strengths", form.strengths)
     sheet.field("capable of", ", ".join(form.capabilities))
     sheet.field("provider", form.provider)

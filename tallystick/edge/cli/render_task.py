@@ -13,7 +13,7 @@ from tallystick.edge.cli.page import Paint, Sheet, age, id_piece, place, took
 from tallystick.edge.cli.width import clip
 
 PROMISES: Final[dict[str, str]] = {
-    Promise.LIVE: "live: {to} is connected and gets it now",
+    Promise.LIVE: "live: {to} can be reached and is told now",
     Promise.NEXT_TURN: "next turn: {to} sees it when its present turn has ended",
     Promise.MAILBOX: "mailbox: it is stored; {to} sees it when it next looks",
     Promise.OFFLINE: "offline: it is stored, but nothing of {to} is connected now",

@@ -40,10 +40,19 @@ async def _is_wanted(run: Run, planned: Installation) -> bool:
     if run.parsed.has("yes"):
         return True
     if run.interactive:
-        what = "Undo this?" if planned.removal else "Write this?"
-        return await run.confirm(what)
-    await run.warn("nothing was written: this needs a yes.", *_again(run))
+        return await run.confirm(_question(run, planned))
+    await run.warn("nothing was written: this needs a person's yes, in a terminal.", *_again(run))
     return False
+
+
+def _question(run: Run, planned: Installation) -> str:
+    """What is asked, below a difference that may have scrolled away."""
+    count = sum(len(client.files) for client in planned.clients)
+    if not count:
+        return f"Bind @{run.parsed.as_name.removeprefix('@')} to this client?"
+    which = "this file" if count == 1 else f"these {count} files"
+    titles = ", ".join(client.title for client in planned.clients if client.files)
+    return f"Take it out of {titles}, {which}?" if planned.removal else f"Write {which}, for {titles}?"
 
 
 def _again(run: Run) -> tuple[str, ...]:

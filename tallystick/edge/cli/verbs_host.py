@@ -102,7 +102,7 @@ async def show_help(run: Run) -> int:
     if run.json:
         await run.call.out(encode(reference_of({verb.name: verb} if verb else run.verbs)))
     elif verb:
-        await run.tell(verb, verb_help)
+        await run.tell(verb, lambda sheet, shown: verb_help(sheet, shown, run.verbs))
     else:
         await run.tell(run.verbs, overview)
     return 0

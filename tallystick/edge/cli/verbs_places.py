@@ -188,7 +188,7 @@ VERBS: tuple[Verb, ...] = (
             Option("drive", "The host starts sessions of this client (a person only).", "CLIENT"),
             Option("model", "Which model a driven client uses.", "M"),
             Option("require", "Start no session below this level.", "LEVEL", choices=("E2", "E3")),
-            Option("wake", "A command that wakes it.", "CMD"),
+            Option("wake", "A command that wakes it, run without a shell (a person only).", "CMD"),
             Option("strengths", "What it is good at.", "T"),
             Option("capability", "What it can be reached by as cap:NAME.", "C", True),
             Option("provider", "Whose model it uses: gets the inputs of its tasks.", "P"),
@@ -253,7 +253,7 @@ VERBS: tuple[Verb, ...] = (
             Option("repo", "The directory whose repository it is in.", "DIR"),
             Option("inbox", "Also for notices that else wait until it looks."),
         ),
-        notes="The wake says that it changed, not what is in it. Only who can be woken is: see `tally agents`.",
+        notes="The wake says that it changed, not what is in it. Only who can be woken is: see `tally agents NAME`.",
     ),
     Verb(
         name="watch remove",

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tallystick.app.clients import Doubt, FileChange, Found, InstallPlan, Surroundings
 from tallystick.core.errors import Refused, denied, invalid, not_found, unavailable
 from tallystick.edge.clients import canary, files, jsontext, tomltext
@@ -47,8 +49,21 @@ class ClientInstaller:
         if remove:
             plan += self._left_behind(client, place.project, known)
         changes = tuple(change for change in plan if change is not None)
-        notes = () if remove else found.notes(place.project)
+        notes = () if remove else (*found.notes(place.project), *self._asking(found, client, place, changes))
         return InstallPlan(client=client, changes=changes, is_removal=remove, project=place.project, notes=notes)
+
+    def _asking(
+        self, found: Client, client: str, place: Surroundings, changes: tuple[FileChange, ...]
+    ) -> tuple[str, ...]:
+        """That its model will ask for each of our tools, where a person could have allowed them and has not."""
+        if place.allow:
+            return ()
+        allowing = found.parts(msgspec.structs.replace(place, allow=True), self._program, place.project)
+        allowed = tuple(change for part in allowing if (change := self._change(part, remove=False)) is not None)
+        if allowed == changes:
+            return ()
+        words = f"tally install {client}{' --project' if place.project else ''} --allow"
+        return (f"It asks you before it uses our tools, also when it was woken; {words} lets it.",)
 
     def apply(self, plan: InstallPlan) -> None:
         """All files or none. What was there is on the disk before the first of them changes."""
@@ -74,7 +89,7 @@ class ClientInstaller:
 
     def snippet(self, client: str) -> str:
         """The MCP entry as most clients take it."""
-        words = self._program.server(client or "NAME")
+        words = self._program.server(client or "CLIENT")
         server = {"command": words[0], "args": words[1:], "env": self._program.environment()}
         return json.dumps({"mcpServers": {KEY: server}}, ensure_ascii=False, indent=2) + "\n"
 
