@@ -49,3 +49,25 @@ def test_an_agent_that_is_named_outside_of_its_client_has_its_standing_session(h
 def test_a_client_that_nobody_bound_only_reads(home: Home) -> None:
     (shown,) = inside(home, "codex", ("whoami",))
     assert shown["read_only"] is True
+
+
+@pytest.mark.parametrize("client", ["cluade", "codx", "Gemini"])
+def test_a_client_that_is_nearly_a_known_one_is_a_slip(home: Home, client: str) -> None:
+    code, out, err = home.tally("join", "quill", "--client", client)
+    assert (code, out) == (2, "")
+    assert "Did you mean" in err
+
+
+def test_any_other_client_may_be_named(home: Home) -> None:
+    code, out, err = home.tally("join", "quill", "--client", "some-editor")
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("option", ["--run", "--wake"])
+def test_what_only_a_shell_understands_is_refused_before_it_does_something_else(home: Home, option: str) -> None:
+    (home.path / "config.toml").write_text('person_verbs = "uid"\n')
+    home.tally("down")
+    code, _, err = home.tally("join", "quill", option, "echo x >> file")
+    assert code == 2
+    assert "sh -c 'echo x >> file'" in err
+    assert home.tally("join", "quill", option, "sh -c 'echo x >> file'")[0] == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
@@ -14,9 +14,11 @@ from tallystick.app.desk.ground import Ground
 from tallystick.app.desk.interface import Guest
 from tallystick.app.views import people
 from tallystick.core import commands as cmd
+from tallystick.core.clients import CLIENTS
 from tallystick.core.directory import Agent, skeleton
 from tallystick.core.errors import conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, Prefix, check_alias, short
+from tallystick.core.mention import nearest
 from tallystick.core.model import CheckKind, CheckSpec
 
 _MODES = {"stop": "stopped", "pause": "paused", "resume": "running", "drain": "draining"}
@@ -279,4 +281,25 @@ def _connection(form: forms.Join) -> tuple[str | None, tuple[str, ...] | None]:
     name, argv = chosen[0]
     if argv is not None and not argv:
         raise invalid("The command is empty.", 'Give it like: --run "pytest -q"')
+    _refuse_shell(argv or ())
+    if name == "client":
+        _refuse_misspelt(form.client or "")
     return name, argv
+
+
+_SHELL = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>", "2>&1", "&>"})
+
+
+def _refuse_shell(argv: tuple[str, ...]) -> None:
+    """No shell reads the command: what only a shell understands would be handed to the program as a word."""
+    found = next((word for word in argv if word in _SHELL), "")
+    if found and PurePath(argv[0]).name not in ("sh", "bash", "dash", "zsh", "ksh", "fish"):
+        line = shlex.quote(" ".join(argv))
+        raise invalid(f"{found!r} is a shell's, and no shell runs the command.", f"Name one: sh -c {line}")
+
+
+def _refuse_misspelt(client: str) -> None:
+    """Any client may be named; one that is nearly a known one is a slip."""
+    close = () if client in CLIENTS or len(client) < 4 else nearest(client, CLIENTS, 1)
+    if close:
+        raise invalid(f"There is no client {client!r}.", f"Did you mean {close[0]}? Any other client has its own name.")
