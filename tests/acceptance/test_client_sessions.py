@@ -59,7 +59,7 @@ def test_a_client_that_is_nearly_a_known_one_is_a_slip(home: Home, client: str) 
 
 
 def test_any_other_client_may_be_named(home: Home) -> None:
-    code, out, err = home.tally("join", "quill", "--client", "some-editor")
+    code, _, err = home.tally("join", "quill", "--client", "some-editor")
     assert code == 0, err
 
 
