@@ -88,6 +88,7 @@ def test_a_command_that_fails_is_seen_in_the_trace_and_tried_again_a_few_times(t
     events = town.call("trace", task=task)["events"]
     assert any("no such model" in line["error"] for line in events if line["what"] == "wake failed")
     assert len(lines(told)) == 3
+    assert town.show(task)["woken"]["outcome"] == "failed"
     newer = town.task(name)
     eventually(lambda: said(town, newer), "another wake for something newer")
 

@@ -270,6 +270,8 @@ class Shown(Form, frozen=True, kw_only=True):
     mode: str = ""
     key: str = ""
     delivery_id: str = ""
+    woken: dict[str, Any] = {}
+    """The newest wake of whoever's turn it is that was about this task: wake_id, outcome, at, seconds_ago."""
 
 
 class InboxItem(Form, frozen=True, kw_only=True, rename={"from_": "from"}):

@@ -76,7 +76,23 @@ def shown(
         mode=task.mode,
         key=task.key,
         delivery_id=work.assignment.delivery_id if work.assignment else "",
+        woken=_woken(task, directory, now),
     )
+
+
+def _woken(task: Task, directory: Directory, now: float) -> dict[str, Any]:
+    """The newest wake of whoever's turn it is that was about this task."""
+    agent = directory.agents.get(task.turn)
+    about = [wake for wake in agent.waking.wakes.values() if task.task_id in wake.items] if agent is not None else []
+    if not about:
+        return {}
+    newest = max(about, key=lambda wake: wake.intended_at)
+    return {
+        "wake_id": newest.wake_id,
+        "outcome": newest.outcome,
+        "at": show.when(newest.reported_at or newest.intended_at),
+        "seconds_ago": round(max(0.0, now - (newest.reported_at or newest.intended_at)), 3),
+    }
 
 
 def outcome(work: Work, history: list[ev.Recorded], directory: Directory) -> forms.Outcome:

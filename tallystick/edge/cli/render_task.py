@@ -184,6 +184,8 @@ def _header(sheet: Sheet, form: forms.Shown) -> None:
         "state", state, f" ({exact})" if form.label != exact else "", turn, asked, f"  {form.mode}" if form.mode else ""
     )
     sheet.field("silent", age(form.silent_seconds) if form.silent_seconds >= 1 else "")
+    if form.woken:
+        sheet.field("woken", f"{form.woken['outcome']} {age(form.woken['seconds_ago'])} ago")
     sheet.field("doubt", Paint(form.doubt, "yellow"))
     sheet.field(
         "from → to", f"{form.requester} → {form.assignee}", f", review by {form.reviewer}" if form.reviewer else ""
