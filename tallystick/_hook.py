@@ -19,10 +19,11 @@ BESIDE_SECONDS = 15
 """How often one that waits looks whether its client is still there."""
 
 
-def main(client: str = "", event: str = "stop") -> int:
-    """Ask the host and print its answer. 0 unless the host says otherwise to one that waits."""
+def main(client: str = "", event: str = "stop", parent: str = "") -> int:
+    """Ask the host and print its answer. 0 unless the host says otherwise to one that waits. `parent`: who the script
+    saw as its parent; by now it may be gone."""
     try:
-        limit(event)
+        limit(event, int(parent) if parent.isdecimal() else os.getppid())
         said = ask(client, event)
         _signal.setitimer(_signal.ITIMER_REAL, 0)
         write(1, str(said.get("out", "")))
@@ -34,14 +35,15 @@ def main(client: str = "", event: str = "stop") -> int:
     return 0
 
 
-def limit(event: str) -> None:
-    """Give up in time; one that waits looks at times whether whoever started it is gone."""
-    parent = os.getppid()
+def limit(event: str, parent: int) -> None:
+    """Give up in time; one that waits looks now and at times whether whoever started it is gone."""
 
     def look(*_: object) -> None:
         if os.getppid() != parent:
             os._exit(0)
 
+    if event == "wait":
+        look()
     _signal.signal(_signal.SIGALRM, look if event == "wait" else _late)
     seconds = BESIDE_SECONDS if event == "wait" else SECONDS
     _signal.setitimer(_signal.ITIMER_REAL, seconds, seconds)
@@ -99,4 +101,4 @@ def _late(*_: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    sys.exit(main(*sys.argv[1:4]))

@@ -149,7 +149,7 @@ def assemble(
     protocol = Protocol(desk, diagnostics)
     ops = _ops(desk, life, stop, protocol)
     doors = [
-        *_http(settings, desk, ops, diagnostics, announce, partial(McpHttp, protocol, extra=world.mcp)),
+        *_http(settings, desk, ops, diagnostics, announce, partial(McpHttp, protocol, parse, extra=world.mcp)),
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
     inside: list[Service] = [executor, first, custody, hints, orphans, verifier, deliverer, duties, *notices]

@@ -60,8 +60,6 @@ class Waking(Ground):
         session = self.directory.sessions.get(guest.actor.session)
         return session if session is not None and session.door == "client" and not session.ended else None
 
-
-
     # --- watches ------------------------------------------------------------------------------------------------
 
     async def watch(self, guest: Guest, form: forms.Watch) -> forms.Done:

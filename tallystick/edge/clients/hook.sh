@@ -28,7 +28,7 @@ if [ ! -x '@PYTHON@' ] || [ ! -r '@HOOK@' ]; then
 fi
 TALLY_HOME='@HOME@'
 export TALLY_HOME
-[ "$event" = wait ] && exec '@PYTHON@' -I -S '@HOOK@' '@CLIENT@' wait
+[ "$event" = wait ] && exec '@PYTHON@' -I -S '@HOOK@' '@CLIENT@' wait "$PPID"
 if [ -n "$seen" ]; then
   exec 3<<END_OF_WHAT_WAS_READ
 $seen
