@@ -28,3 +28,16 @@ def test_an_agent_cannot_have_a_file_shown_by_a_link_in_a_home_of_its_own_making
                 assert code == 1, out + err
                 assert "for persons" in err
                 assert "a word that" not in out + err
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_a_file_of_nothing_but_spaces_does_not_grow_beyond_what_can_be_taken_out_again(client, tmp_path) -> None:
+    desk = Desk(tmp_path)
+    files = [file for file in desk.shared(client) if file.suffix == ".json"]
+    for file in files:
+        desk.write(file, " " * 1_000_000)
+    desk.install(client)
+    for file in files:
+        assert file.stat().st_size < 1_100_000
+    desk.remove(client)
+    assert {file.read_bytes() for file in files} == {b" " * 1_000_000}
