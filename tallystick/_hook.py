@@ -20,11 +20,10 @@ BESIDE_SECONDS = 15
 
 
 def main(client: str = "", event: str = "stop", parent: str = "") -> int:
-    """Ask the host and print its answer. 0 unless the host says otherwise to one that waits.
-
-    `parent`: who started it, if that is known better than this process can, which may begin after the other's end."""
+    """Ask the host and print its answer. 0 unless the host says otherwise to one that waits. `parent`: who the script
+    saw as its parent; by now it may be gone."""
     try:
-        limit(event, int(parent or os.getppid()))
+        limit(event, int(parent) if parent.isdecimal() else os.getppid())
         said = ask(client, event)
         _signal.setitimer(_signal.ITIMER_REAL, 0)
         write(1, str(said.get("out", "")))
@@ -37,12 +36,14 @@ def main(client: str = "", event: str = "stop", parent: str = "") -> int:
 
 
 def limit(event: str, parent: int) -> None:
-    """Give up in time; one that waits looks at times whether whoever started it is gone."""
+    """Give up in time; one that waits looks now and at times whether whoever started it is gone."""
 
     def look(*_: object) -> None:
         if os.getppid() != parent:
             os._exit(0)
 
+    if event == "wait":
+        look()
     _signal.signal(_signal.SIGALRM, look if event == "wait" else _late)
     seconds = BESIDE_SECONDS if event == "wait" else SECONDS
     _signal.setitimer(_signal.ITIMER_REAL, seconds, seconds)

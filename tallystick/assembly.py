@@ -168,7 +168,7 @@ def assemble(
     protocol = Protocol(desk, diagnostics)
     ops = _ops(desk, life, stop, protocol)
     doors = [
-        *_http(settings, desk, ops, diagnostics, announce, partial(McpHttp, protocol, extra=world.mcp)),
+        *_http(settings, desk, ops, diagnostics, announce, partial(McpHttp, protocol, parse, extra=world.mcp)),
         ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
     ]
     sockets.server = doors[-1]  # type: ignore[assignment]

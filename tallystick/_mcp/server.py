@@ -24,6 +24,8 @@ LOOK_SECONDS = 2.0
 """Between two looks whether the client that started this still runs."""
 PIPE = 4096
 """What can be written without blocking once the descriptor is ready."""
+WATCHED = 256
+"""Resources that one client can watch: as many as the host takes in one request."""
 ROOM = 64 * 1024
 """Bytes of a request that are this server's own: identity, environment."""
 
@@ -31,9 +33,7 @@ ROOM = 64 * 1024
 class Server:
     """The server of one client."""
 
-    def __init__(
-        self, around: dict[str, Any], input_fd: int = 0, output_fd: int = 1, *, channel: bool = False
-    ) -> None:
+    def __init__(self, around: dict[str, Any], input_fd: int = 0, output_fd: int = 1, *, channel: bool = False) -> None:
         self.around = wire.encode({"op": "mcp", **around})[1:-1]
         """What every request of this server says: who it is, and where."""
         self.channel = channel
@@ -156,11 +156,24 @@ class Server:
                 self.fail(None, -32600, "The message is no JSON-RPC request.")
                 return
             self.parent = self.parent or os.getppid()
+            if self.is_one_too_many(message):
+                self.fail(message["id"], -32602, f"At most {WATCHED} resources can be watched at once.")
+                return
             self.last += 1
             self.calls[self.last] = Call(message, line.decode("utf-8"), f"{self.key}-{self.last}")
             self.forward(self.last)
         elif "id" not in message and "method" not in message:
             self.fail(None, -32600, "The message is no JSON-RPC message.")
+
+    def is_one_too_many(self, message: dict[str, Any]) -> bool:
+        """Whether it asks to watch more than the host would bring news of: those that are watched would be lost too."""
+        if message["method"] != "resources/subscribe":
+            return False
+        wanted = {call.params().get("uri") for call in self.calls.values() if call.method == "resources/subscribe"}
+        params = message.get("params")
+        uri = params.get("uri") if isinstance(params, dict) else None
+        known = self.subscribed | {other for other in wanted if isinstance(other, str)}
+        return isinstance(uri, str) and uri not in known and len(known) >= WATCHED
 
     def cancelled(self, message: dict[str, Any]) -> None:
         """The client does not want an answer any more."""

@@ -17,6 +17,9 @@ from tallystick.core.wake import Item, Watch
 from tallystick.store.interface import Cell, Store
 
 _PAGE = 200
+"""So many things, the newest, are looked at: what is older was told of, or stands in the inbox beside them."""
+_READ = 2000
+"""So many rows are read for that: the record gives the oldest first, and whoever lets them lie is to hear of others."""
 
 TURNS: Final = frozenset(
     {
@@ -57,7 +60,7 @@ class Due:
 
     async def _turns(self, agent: Agent) -> list[tuple[str, Item]]:
         found = []
-        for row in await self._store.query("inbox_turns", party=agent.agent_id, limit=_PAGE):
+        for row in await self._newest_turns(agent):
             version = int(row["turn_version"] or 0)
             place = f"{row['state']}/{row['reason']}"
             everything = _watches_inbox(agent, str(row["workspace"]))
@@ -69,9 +72,23 @@ class Due:
                     found.append((target, item))
         return found
 
+    async def _newest_turns(self, agent: Agent) -> list[Mapping[str, Cell]]:
+        rows = await self._store.query("inbox_turns", party=agent.agent_id, limit=_READ)
+        newest = sorted(rows, key=lambda row: -float(row["updated_at"] or 0))[:_PAGE]
+        if len(rows) < _READ:
+            return newest
+        for row in await self._store.query("news", party=agent.agent_id, limit=_PAGE):  # the rest is not among them
+            work = await self._heads.work(str(row["task_id"]))
+            if work is not None:
+                task = work.task
+                known = {"title": task.title, "workspace": task.workspace}
+                newest.append({**row, **known, "state": str(task.state), "reason": str(task.reason)})
+        return newest
+
     async def _notices(self, agent: Agent) -> list[tuple[str, Item]]:
         found = []
-        for row in await self._store.query("inbox_notices", party=agent.agent_id, limit=_PAGE):
+        rows = await self._store.query("inbox_notices", party=agent.agent_id, limit=_READ)
+        for row in rows[-_PAGE:]:
             workspace = str(row["workspace"])
             if str(row["kind"]) in NOTICES or _watches_inbox(agent, workspace):
                 item = await self._item(agent, row, int(row["version"] or 0))

@@ -13,7 +13,7 @@ from tallystick.app.execute import Executor
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId
 from tallystick.core import commands as cmd
-from tallystick.core.directory import SessionState
+from tallystick.core.directory import SessionState, sessions_of
 from tallystick.core.errors import Refused
 from tallystick.core.events import Recorded, SessionEnded
 from tallystick.core.identity import HOST, Prefix, short
@@ -102,8 +102,8 @@ class Sessions:
     async def is_free(self, history: str, agent: str, but: str) -> None:
         """A process says that it goes on with a conversation: whoever had it before and is gone is ended at once."""
         directory = self._heads.committed_directory
-        others = [directory.sessions[s] for s in directory.open_sessions.get(agent, ()) if s != but]
-        same = [s for s in others if s.history == history and s.incarnation]
+        others = [directory.sessions[s] for s in sessions_of(history, agent, directory) if s != but]
+        same = [s for s in others if s.incarnation]
         for session in await asyncio.to_thread(self._gone, same):
             await self.end(session)
 

@@ -228,10 +228,12 @@ class Wakes:
 
     async def _consider(self, agent: Agent, target: str, items: list[Item]) -> None:
         waker = self._waker(agent)
-        until = items[0].position
-        at = not_before(agent.waking.wakes.get(target), until, self._limits)
+        until, last = items[0].position, agent.waking.wakes.get(target)
+        at = not_before(last, until, self._limits)
         if at is None:
             return
+        if last is not None and not any(item.at_once and item.position > last.until for item in items):
+            at = max(at, last.reported_at + self._limits.wake_batch_seconds)  # a stream of items is no stream of wakes
         if at > self._clock.now():
             self._later(agent.agent_id, at - self._clock.now())
             return

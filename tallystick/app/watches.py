@@ -17,6 +17,7 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.due import Due
 from tallystick.app.execute import Executor
 from tallystick.app.heads import Heads
+from tallystick.app.matching import matches
 from tallystick.app.ports import Git
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
@@ -25,8 +26,9 @@ from tallystick.core.identity import HOST
 from tallystick.core.limits import Limits
 from tallystick.core.wake import Watch
 
-_FILES = 1000
 _BYTES = 16 * 1024 * 1024
+_ALL_BYTES = 256 * 1024 * 1024
+"""What is read of all files of one pattern; those after that count by their size and time."""
 
 Stamp = tuple[tuple[str, int, int, int, int], ...]
 
@@ -86,14 +88,15 @@ class Watches:
         return await asyncio.to_thread(self._files, watch.path) if watch.kind == "file" else ""
 
     def _files(self, pattern: str) -> str:
-        found = [pattern]
-        if glob.has_magic(pattern):
-            found = sorted(glob.glob(pattern, recursive=True))[:_FILES]  # noqa: PTH207 - absolute, and of any bytes
+        found = matches(pattern) if glob.has_magic(pattern) else [pattern]
         now: Stamp = tuple([(path, *stamp) for path in found if (stamp := _stamp(path)) is not None])
         known = self._read.get(pattern)
         if known is not None and known[0] == now:
             return known[1]
-        parts = [f"{path}\0{_content(path)}" for path, *_ in now]
+        parts, left = list[str](), _ALL_BYTES
+        for path, _, size, written, _ in now:
+            parts.append(f"{path}\0{_content(path) if left > 0 else f'{size} at {written}'}")
+            left -= min(size, _BYTES)
         digest = sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest() if parts else ""
         self._read[pattern] = (now, digest)
         return digest

@@ -290,9 +290,7 @@ def _session(d: Directory, r: ev.Recorded, e: ev.SessionOpened) -> Directory:
         incarnation=e.incarnation,
     )
     mine = (*_sessions_without(d, e.agent, e.session_id), e.session_id)
-    return replace(
-        d, sessions={**d.sessions, e.session_id: opened}, open_sessions={**d.open_sessions, e.agent: mine}
-    )
+    return replace(d, sessions={**d.sessions, e.session_id: opened}, open_sessions={**d.open_sessions, e.agent: mine})
 
 
 def _sessions_without(d: Directory, agent: str, session: str) -> tuple[str, ...]:
@@ -368,3 +366,11 @@ _CHANGES: dict[type, Callable[[Directory, ev.Recorded, Any], Directory]] = {
     ev.WatchRemoved: _waking(wake.watch_removed),
     ev.WatchNoticed: _waking(wake.watch_noticed),
 }
+
+
+def sessions_of(history: str, agent: str, directory: Directory) -> tuple[str, ...]:
+    """The open sessions, of whichever agent, that are in a conversation of the client that an agent is bound to."""
+    client = directory.agents[agent].client
+    alike = [other for other in directory.open_sessions if directory.agents[other].client == client]
+    found = (known for other in alike for known in directory.open_sessions[other])
+    return tuple(known for known in found if history and directory.sessions[known].history == history)

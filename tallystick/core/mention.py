@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -101,15 +102,19 @@ def _closes(words: str, fence: str) -> bool:
 
 def _outside_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     runs = list(_RUN.finditer(text, start, end))
+    by_size: dict[int, list[int]] = {}  # to look for each close from its opener on would cost the runs squared
+    for index, run in enumerate(runs):
+        by_size.setdefault(len(run.group()), []).append(index)
     at = start
     index = 0
     while index < len(runs):
         first = runs[index].start() + (1 if _escaped(text, runs[index].start()) else 0)
-        size = runs[index].end() - first
-        close = next((k for k in range(index + 1, len(runs)) if size and len(runs[k].group()) == size), None)
-        if close is None:
+        alike = by_size.get(runs[index].end() - first, [])
+        later = bisect_right(alike, index)
+        if later == len(alike):
             index += 1
             continue
+        close = alike[later]
         yield at, first
         at = runs[close].end()
         index = close + 1

@@ -11,7 +11,7 @@ from typing import Any
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.clients import CLIENTS
-from tallystick.core.directory import MODES, Agent, Directory, SessionState, Workspace, skeleton
+from tallystick.core.directory import MODES, Agent, Directory, SessionState, Workspace, sessions_of, skeleton
 from tallystick.core.errors import conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, check_alias, short
 from tallystick.core.state import Context, Unchanged
@@ -319,10 +319,10 @@ def _describe(c: cmd.DescribeSession, ctx: Context) -> ev.SessionDescribed | Unc
 
 
 def _one_process(session: SessionState, history: str, directory: Directory) -> None:
-    """Two processes that go on with one conversation would each undo what the other was told."""
-    for known in directory.open_sessions.get(session.agent, ()):
-        other = directory.sessions[known]
-        if history and other.history == history and other.incarnation != session.incarnation:
+    """Two processes that go on with one conversation would each undo what the other was told; and who says that another
+    agent's conversation is its own would have its wakes told there, and its reading proved there."""
+    for known in sessions_of(history, session.agent, directory):
+        if directory.sessions[known].incarnation != session.incarnation:
             raise conflict(
                 f"That conversation is open in another process already ({short(known)}).",
                 "Go on there, or close that one first.",

@@ -206,7 +206,8 @@ def test_one_that_waits_ends_with_its_client(home):
     try:
         client = home.spawn(sys.executable, "-c", STARTER, str(install_hook(home)))
         pid = int(client.stdout.readline())
-        eventually(lambda: b"_hook.py" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        # The script runs, and what it becomes does not look for its parent yet: that may be gone by then.
+        eventually(lambda: b"_hook.py" in Path(f"/proc/{pid}/cmdline").read_bytes(), "the hook")
         client.kill()
         eventually(lambda: not is_running(pid))
     finally:

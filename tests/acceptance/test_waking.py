@@ -80,6 +80,34 @@ def test_what_comes_in_one_moment_is_one_wake(town: Town) -> None:
     assert len(lines(told)) <= 2
 
 
+def test_whoever_lets_many_things_lie_is_still_woken_for_what_is_new(town: Town) -> None:
+    name = town.name("pen")
+    told = woken(town, name)
+    for _ in range(200):
+        town.task(name)
+    eventually(lambda: lines(told), "a wake for those")
+    task = town.task(name)
+    eventually(lambda: any(task in wake["items"] for wake in lines(told)), "a wake for what came last")
+
+
+def test_a_stream_of_tasks_is_no_stream_of_wakes() -> None:
+    with Town(**SOON | {"wake_batch_seconds": 5}) as town:
+        name = town.name("pen")
+        told = woken(town, name)
+        town.task(name)
+        eventually(lambda: lines(told), "the first wake")
+        count = 0
+        while len(lines(told)) < 2:  # five seconds of it
+            town.task(name)
+            count += 1
+        first, second = lines(told)[:2]
+        assert len(second["items"]) > len(first["items"])
+        assert count > 10
+        hurried = town.task(name, wake=True)
+        third = eventually(lambda: lines(told)[2:], "one that does not wait")[0]
+        assert hurried in third["items"]
+
+
 def test_a_command_that_fails_is_seen_in_the_trace_and_tried_again_a_few_times(town: Town) -> None:
     name = town.name("pen")
     told = woken(town, name, TAKES + "sys.exit('no such model')\n")

@@ -155,7 +155,7 @@ async def test_without_the_sdk_the_door_over_http_says_what_to_install(monkeypat
         raise ModuleNotFoundError("No module named 'mcp'", name="mcp")
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    door = McpHttp(None, body_bytes=1)
+    door = McpHttp(None, None, body_bytes=1)
     with pytest.raises(Refused) as caught:
         await door(CallerFacts(uid=0, pid=0), "", "", {"type": "http"}, None, None)
     assert caught.value.code is ErrorCode.UNSUPPORTED

@@ -414,6 +414,25 @@ def test_a_session_is_linked_to_the_conversation_that_its_hook_tells_of(world: W
     refuses(world, ErrorCode.DENIED, link, SHY)
 
 
+def test_a_conversation_of_another_agent_of_that_client_is_not_claimed_by_another_process(world: World) -> None:
+    mine, other = fresh(world), fresh(world)
+    world.do(join(mine, "pen-one", connection="client", client="codex"), ANN)
+    world.do(join(other, "pen-two", workspace=ELSEWHERE, connection="client", client="codex"), ANN)
+    opened: dict[str, str] = {}
+    for agent, place, process in ((mine, HOME, "10@1"), (other, ELSEWHERE, "20@1"), (other, ELSEWHERE, "10@1")):
+        session = opened[agent + process] = world.id(Prefix.SESSION)
+        opening = cmd.OpenSession(session_id=session, agent=agent, workspace=place, door="client", incarnation=process)
+        world.do(opening, agent)
+    world.do(cmd.LinkSession(session_id=opened[mine + "10@1"], history="a0b1", transcript="/t"), mine)
+    theft = cmd.LinkSession(session_id=opened[other + "20@1"], history="a0b1", transcript="/t")
+    assert "another process" in refuses(world, ErrorCode.CONFLICT, theft, other).message
+    # The same process goes on with it in another workspace, where another agent is bound.
+    world.do(cmd.LinkSession(session_id=opened[other + "10@1"], history="a0b1", transcript="/t"), other)
+    world.do(cmd.EndSession(session_id=opened[mine + "10@1"]), mine)
+    world.do(cmd.EndSession(session_id=opened[other + "10@1"]), other)
+    world.do(theft, other)
+
+
 def test_an_agent_of_a_known_client_has_its_provider_unless_another_is_given(world: World) -> None:
     agent = fresh(world)
     world.do(join(agent, "pen", connection="client", client="codex"), ANN)

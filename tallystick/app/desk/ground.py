@@ -337,6 +337,7 @@ class Ground:
 
     def _free_name(self, wanted: str) -> str:
         taken = {w.name for w in self.directory.workspaces.values()}
+        wanted = "".join(c if c.isprintable() else "-" for c in wanted)  # a folder may be called anything
         number, name = 2, wanted
         while name in taken:
             name, number = f"{wanted}-{number}", number + 1

@@ -13,7 +13,8 @@ from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.placing import Placing
 from tallystick.core.clients import CLIENTS
-from tallystick.core.errors import Refused, conflict, invalid, not_found
+from tallystick.core.errors import Refused, conflict, denied, invalid, not_found
+from tallystick.core.identity import ActorKind
 
 _NO_NEWLINE = "\\ No newline at end of file"
 
@@ -25,7 +26,10 @@ class Installing(Placing):
     """plan_install, install, snippet."""
 
     async def plan_install(self, guest: Guest, form: installed.Install) -> installed.Installation:
-        """What is here and what would change. Changes nothing."""
+        """What is here and what would change. Changes nothing. Not for agents: it shows what stands in a person's own
+        files, and in whichever a link leads to from a home that the caller names."""
+        if guest.actor.kind is not ActorKind.PERSON:
+            raise denied("What is installed into coding clients is for persons.", "Ask the person you work for.")
         shown, _ = await self._planned(guest, form)
         return shown
 
@@ -93,9 +97,7 @@ class Installing(Placing):
         root = self.directory.workspaces[guest.workspace].root if form.project else ""
         if form.project and not root:
             raise invalid("There is no workspace here to write files into.", "Go to a repository, or give --workspace.")
-        return Surroundings(
-            home=environment.get("HOME", ""), environment=environment, project=root, allow=form.allow
-        )
+        return Surroundings(home=environment.get("HOME", ""), environment=environment, project=root, allow=form.allow)
 
     def _one(
         self, place: Surroundings, client: str, form: installed.Install

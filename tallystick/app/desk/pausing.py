@@ -21,6 +21,8 @@ CHARACTERS = 600
 _SHOWN = 3
 _TITLE = 60
 _NAMED = 4
+_LOOKED_UP = 50
+"""Of so many unknown names in a prompt it is looked what they are near to: a pasted log may hold ten thousands."""
 _KEPT = 1000
 """For so many sessions it is remembered what held them."""
 
@@ -96,17 +98,18 @@ class Pausing(Waking):
 
     async def _known(self, guest: Guest, names: list[str]) -> str:
         place = self.directory.workspaces[guest.workspace]
+        where = _one_line(place.name)  # the name of a folder, which may hold anything
         who = " and ".join(names)
         verb = "are agents" if len(names) > 1 else "is an agent"
         if guest.read_only:
             client = guest.facts.client or "CLIENT"
             return (
-                f"Tallystick: {who} {verb} of workspace {place.name}, but this client is bound to no agent here, so it"
+                f"Tallystick: {who} {verb} of workspace {where}, but this client is bound to no agent here, so it"
                 f" cannot ask. Tell the user to run: tally join NAME --client {client}"
             )
         what = await self._change(guest)
         return (
-            f"Tallystick: {who} {verb} of workspace {place.name}, reached by the ask tool (to {names[0]}). If the user"
+            f"Tallystick: {who} {verb} of workspace {where}, reached by the ask tool (to {names[0]}). If the user"
             f" wants something of them, ask; do not do it yourself.{what}"
         )
 
@@ -128,13 +131,13 @@ class Pausing(Waking):
         return f' "This change" is commit {state.commit[:12]}: give it as input.'
 
     def _nearly(self, unresolved: tuple[Mention, ...], known: list[str]) -> str:
-        for mention in unresolved:
-            if mention.name in RESERVED_ALIASES or "/" in mention.name or "." in mention.name:  # a path, a decorator
+        for name in list(dict.fromkeys(mention.name for mention in unresolved))[:_LOOKED_UP]:
+            if name in RESERVED_ALIASES or "/" in name or "." in name:  # a path, a decorator
                 continue
-            near = nearest(mention.name, known)
+            near = nearest(name, known)
             if near:
-                meant = " or ".join(f"@{name}" for name in near)
-                return f"Tallystick: there is no agent @{mention.name} here; if {meant} is meant, say so and ask there."
+                meant = " or ".join(f"@{other}" for other in near)
+                return f"Tallystick: there is no agent @{name} here; if {meant} is meant, say so and ask there."
         return ""
 
 

@@ -265,14 +265,14 @@ def _newline(text: str) -> str:
 
 def _unit(text: str) -> str:
     """What one level is indented by: the first indentation that the file has."""
-    found = re.search(r"^([ \t]+)[\"\[{]", text, re.MULTILINE)
+    found = re.search(r"^([ \t]{1,32})[\"\[{]", text, re.MULTILINE)
     return found.group(1) if found else "  "
 
 
 def _indent(text: str, at: int) -> str:
-    """The white space that the line of a place begins with."""
+    """The white space that the line of a place begins with; of a line that is nothing else, no more than some."""
     start = text.rfind("\n", 0, at) + 1
-    found = re.compile(r"[ \t]*").match(text, start)
+    found = re.compile(r"[ \t]{0,64}").match(text, start)
     return found.group() if found else ""
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
+from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
 
@@ -22,6 +24,9 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Extra = Callable[[Any], None]
 """Given the SDK's server before it serves: for tests, which mount the fixtures of the conformance suite beside ours."""
+
+Parse = Callable[[bytes, str], Any]
+"""Makes an object of strict JSON, or refuses it."""
 
 VISIT = "tallystick.visit"
 """Where a request's `Visit` is, in its scope."""
@@ -76,8 +81,9 @@ class Serves(Protocol):
 class McpHttp:
     """Serves `/mcp`. A `Service` of the host that starts nothing before it is asked."""
 
-    def __init__(self, mcp: Mcp, *, body_bytes: int, extra: Extra | None = None) -> None:
+    def __init__(self, mcp: Mcp, parse: Parse, *, body_bytes: int, extra: Extra | None = None) -> None:
         self._mcp = mcp
+        self._parse = parse
         self._body_bytes = body_bytes
         self._extra = extra
         self._serves: Serves | None = None
@@ -98,9 +104,29 @@ class McpHttp:
         async with self._making:
             if self._serves is None:
                 self._serves = await self._make()
+        if scope["method"] == "POST":
+            receive = await self._strict(receive)
         facts = msgspec.structs.replace(facts, door="mcp")
         visit = Visit(Visitor(facts=facts, as_name=as_name, workspace=workspace), self._mcp)
         await self._serves({**scope, VISIT: visit}, visit.receiving(receive), visit.sending(send))
+
+    async def _strict(self, receive: Receive) -> Receive:
+        """The same request once more, unless the SDK would take for an object what is none here: of a key that stands
+        twice it keeps the last. What it refuses itself, and what is too long, is left to it."""
+        messages: deque[MutableMapping[str, Any]] = deque()
+        body, more = bytearray(), True
+        while more and len(body) <= self._body_bytes:
+            message = await receive()
+            messages.append(message)
+            body += message.get("body", b"")
+            more = message["type"] == "http.request" and message.get("more_body", False)
+        if not more and _is_object(body):
+            self._parse(bytes(body), "body")
+
+        async def again() -> MutableMapping[str, Any]:
+            return messages.popleft() if messages else await receive()
+
+        return again
 
     async def _make(self) -> Serves:
         try:
@@ -113,3 +139,11 @@ class McpHttp:
         made: Serves = module.SdkServer(self._mcp, body_bytes=self._body_bytes, extra=self._extra)
         await made.start()
         return made
+
+
+def _is_object(body: bytearray) -> bool:
+    """Whether a parser that is not strict makes an object of it."""
+    try:
+        return isinstance(json.loads(body), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -21,7 +21,7 @@ from tallystick.edge.mcp import errors, resources, texts
 from tallystick.edge.mcp.errors import ProtocolError
 from tallystick.edge.mcp.http import VISIT, Extra, Receive, Scope, Send, Visit
 from tallystick.edge.mcp.protocol import CAPABILITIES, SERVER, SUBSCRIPTION_KEY, Protocol, Visitor
-from tallystick.edge.mcp.serving import honored
+from tallystick.edge.mcp.serving import WATCHED, honored
 
 Context = ServerRequestContext[Any, Any]
 
@@ -56,9 +56,7 @@ class SdkServer:
         self._watches: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
-        server = OurServer(
-            SERVER["name"], title=SERVER["title"], version=__version__, instructions=texts.INSTRUCTIONS
-        )
+        server = OurServer(SERVER["name"], title=SERVER["title"], version=__version__, instructions=texts.INSTRUCTIONS)
         for method, params in _PARAMS.items():
             server.add_request_handler(method, params, self._answering(method))
         server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
@@ -132,6 +130,8 @@ class SdkServer:
         # The SDK has no public place for what belongs to a session, nor a way to learn of its end.
         connection = ctx.session._connection  # noqa: SLF001
         watched = connection.state.setdefault("tallystick", {})
+        if uri not in watched and len(watched) >= WATCHED:
+            raise MCPError(errors.INVALID_PARAMS, f"At most {WATCHED} resources can be watched at once.", None)
         if uri not in watched:
             watched[uri] = self._watch(told())
             connection.exit_stack.callback(watched[uri].cancel)

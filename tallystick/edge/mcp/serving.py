@@ -21,7 +21,8 @@ from tallystick.edge.mcp.tools import TOOLS
 
 BEAT_SECONDS: Final = 15.0
 """Between two signs of life of a session whose client is connected."""
-_URIS: Final = 256
+WATCHED: Final = 256
+"""Resources that one client can watch."""
 _LISTEN: Final = "subscriptions/listen"
 
 
@@ -215,8 +216,8 @@ def honored(params: Mapping[str, Any]) -> frozenset[str]:
 def _uris(value: Any) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(uri, str) for uri in value):
         raise ProtocolError(errors.INVALID_PARAMS, "Resources to watch are a list of addresses.")
-    if len(value) > _URIS:
-        raise ProtocolError(errors.INVALID_PARAMS, f"At most {_URIS} resources can be watched at once.")
+    if len(value) > WATCHED:
+        raise ProtocolError(errors.INVALID_PARAMS, f"At most {WATCHED} resources can be watched at once.")
     return frozenset(value)
 
 

@@ -209,7 +209,7 @@ _EXPECTED = {
 def receipt(form: forms.Receipt) -> str:
     """What was asked of whom, and what can be promised."""
     return join(
-        f"Asked {form.to} in {form.workspace}: task {form.task_id}."
+        f"Asked {form.to} in {one_line(form.workspace)}: task {form.task_id}."
         + (" The same was asked before: this is that task." if form.duplicate else ""),
         _PROMISES.get(form.promise, form.promise),
         f"Leads to nobody: {', '.join(form.unresolved)}." if form.unresolved else "",
