@@ -114,6 +114,7 @@ def assemble(
         doors=sockets,
         environment=_inherited(),
         tally=(sys.executable, "-I", "-c", _TALLY, "mcp"),
+        package=str(Path(tallystick.__file__).parent),
         prefixes=shown,
         proved={},
     )

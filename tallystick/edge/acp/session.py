@@ -60,6 +60,8 @@ class Around(msgspec.Struct, frozen=True):
     """What each client inherits: HOME, LANG and the like."""
     tally: tuple[str, ...]
     """The command line of our MCP server."""
+    package: str
+    """The directory of our own code, which that server is: seen inside of every sandbox, wherever it is installed."""
     prefixes: Callable[[str, str, str, str], tuple[str, ...]]
     """Which directories a command needs to be seen."""
     proved: dict[str, Proof]
@@ -252,7 +254,7 @@ class Session:
         socket = str(around.sockets / f"{self.session_id[-12:].lower()}.sock")
         mirrors = str(around.home / "mirrors")
         return Sandbox(
-            read_only=(*seen, *own_python, mirrors, *self.own.readable),
+            read_only=(*seen, *own_python, around.package, mirrors, *self.own.readable),
             writable=(
                 str(self.tree),
                 str(self._outside),
