@@ -96,6 +96,8 @@ class SqliteStore:
         with snapshot(self._reading):
             self._head = self._log.head()[0]
         self._waiting: dict[asyncio.Future[int], int] = {}
+        self._gathered: dict[asyncio.AbstractEventLoop, list[Call]] = {}
+        """What each event loop asked for in its present turn."""
         self._closed = False
         self._writer.start()
         self._checkpointer.start()
@@ -148,8 +150,19 @@ class SqliteStore:
         return Prepared(entry, sealed, covered, None if body is None else squeeze(body), None)
 
     def _submit(self, call: Call) -> asyncio.Future[Any]:
-        self._writer.submit([call])
+        """What is asked for in one turn of the event loop goes to the writer together, and shares a sync, however fast
+        the disk is."""
+        loop = call.future.get_loop()
+        gathered = self._gathered.setdefault(loop, [])
+        gathered.append(call)
+        if len(gathered) == 1:
+            loop.call_soon(self._hand_over, loop)
         return call.future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        calls = self._gathered.pop(loop, None)
+        if calls:
+            self._writer.submit(calls)
 
     async def load(self, stream: str, after_version: int = 0) -> list[Recorded]:
         """See `Store.load`."""
@@ -188,6 +201,8 @@ class SqliteStore:
         if self._closed:
             return
         self._closed = True
+        for loop in list(self._gathered):
+            self._hand_over(loop)
         with translated():
             await asyncio.to_thread(self._writer.stop)
             await asyncio.to_thread(self._checkpointer.stop)
