@@ -111,10 +111,19 @@ class Session:
 
     # --- beginning ----------------------------------------------------------------------------------------------
 
-    async def ready(self, task: Task) -> None:
-        """Its work tree at that task, its process and its conversation there. Refused where it cannot be."""
+    @property
+    def kept_for(self) -> str:
+        """The task that its work tree is for."""
+        return place.kept_for(self._around.home, self.session_id)
+
+    async def ready(self, task: Task | None, mark: str = "") -> None:
+        """Its work tree at that task (None: as it is), its process and its conversation there. Refused where it cannot
+        be."""
         around = self._around
-        await place.put(around.git, around.home, self.session_id, task)
+        if task is not None:
+            await place.put(around.git, around.home, self.session_id, task, mark)
+        else:
+            await asyncio.to_thread(self.tree.mkdir, 0o700, parents=True, exist_ok=True)
         if self._speech is not None:
             return
         try:
