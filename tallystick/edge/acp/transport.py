@@ -57,20 +57,25 @@ class AcpTransport:
 
     # --- where to -----------------------------------------------------------------------------------------------
 
-    def plan(self, agent: Agent, work: Work) -> Plan | None:
-        """The session that is asked for, else one that is idle, else a new one."""
+    async def plan(self, agent: Agent, work: Work) -> Plan | None:
+        """The session that is asked for, else one that is idle, else a new one. A session whose work tree another open
+        task needs is not idle, also while that task waits for an answer."""
         task = work.task
         seconds = self._driving.limits.session_lease_seconds
         if task.session_wanted:
-            free = self._is_free(task.session_wanted, task.task_id)
+            free = await self._can_turn_to(task.session_wanted, task.task_id)
             return self._plan(task.session_wanted, task.task_id, seconds) if free else None
         known = [s.session_id for s in self._driving.sessions(agent, task.workspace)]
         known += [s for s in self._looking if s not in known and self._is_of(s, agent, task.workspace)]
-        idle = [session for session in known if self._is_free(session, task.task_id)]
+        idle = [session for session in known if await self._can_turn_to(session, task.task_id)]
         if task.last_session in idle:
             return self._plan(task.last_session, task.task_id, seconds)
         chosen = idle[0] if idle else self._driving.new_id(Prefix.SESSION)
         return self._plan(chosen, task.task_id, seconds)
+
+    async def _can_turn_to(self, session: str, task_id: str) -> bool:
+        held = await self._driving.held(session)
+        return not set(held) - {task_id} and self._is_free(session, task_id)
 
     def _is_free(self, session: str, task_id: str) -> bool:
         return self._planned.get(session, task_id) == task_id and session not in {
