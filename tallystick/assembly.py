@@ -47,7 +47,7 @@ from tallystick.core import events as ev
 from tallystick.core.errors import invalid
 from tallystick.core.state import Work
 from tallystick.core.wake import Item
-from tallystick.edge.acp import AcpTransport, Around, Registry
+from tallystick.edge.acp import AcpTransport, Around, DriveWaker, Registry
 from tallystick.edge.api import ApiServer, control_path, peer
 from tallystick.edge.api.strict import parse
 from tallystick.edge.api.verbs import VERBS, verbs
@@ -124,11 +124,13 @@ def assemble(
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
     turns = Turns(lambda: heads.committed_directory)
     wakers: dict[str, Waker] = {"wake": CommandWaker(home, runner, limits), **wakers_of(turns, limits)}
+    wakers["drive"] = DriveWaker(driven, driving)
     due = Due(store, heads, views)
     proofs = Proofs(store, heads, executor, HISTORIES, diagnostics)
     sessions = Sessions(store, heads, executor, new_id, limits, peer.is_alive, diagnostics)
     watches = Watches(heads, executor, due, git, limits, diagnostics)
     wakes = Wakes(heads, executor, due, presence, turns, clock, new_id, limits, wakers, diagnostics, reached)
+    driven.freed = wakes.freed
     custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__, reached)
     orphans = Orphans(home, heads, runner, git, diagnostics)
     notifier = world.notifier or (Desktop() if settings.desktop and is_installed() else None)

@@ -172,7 +172,7 @@ class Deliverer:
         work = await self._heads.work(task_id)
         if work is None or delivery_id in self._pushes or self._held_back(work, agent):
             return
-        plan = self._transports[agent.connection].plan(agent, work)
+        plan = await self._transports[agent.connection].plan(agent, work)
         if plan is None:
             return  # every session of it is busy; it is looked at again when one is not
         lease = cmd.LeaseDelivery(

@@ -129,6 +129,14 @@ class Driving:
         known = self._heads.directory.sessions.get(session_id)
         await self._executor.execute(command, HOST, workspace=known.workspace if known else "")
 
+    async def held(self, session_id: str) -> tuple[str, ...]:
+        """The open tasks that a session holds."""
+        return await self._heads.held.of(session_id)
+
+    async def asked_by(self, task_id: str) -> str:
+        """The session that asked for a task; empty where none did."""
+        return (await self._store.load(task_id))[0].actor.session if task_id else ""
+
     def heard(self, session_id: str) -> None:
         """Its process lives."""
         self._presence.heard(session_id)

@@ -67,7 +67,7 @@ class Due:
             if version > int(row["seen"] or 0) and (everything or place in TURNS):
                 item = await self._item(agent, row, version)
                 work = await self._heads.work(str(row["task_id"]))
-                target = self._target(agent, work.task) if work else ""
+                target = self._target(agent, work.task) if work and not _is_pushed(agent, work.task) else ""
                 if item is not None and target:
                     found.append((target, item))
         return found
@@ -92,7 +92,8 @@ class Due:
             workspace = str(row["workspace"])
             if str(row["kind"]) in NOTICES or _watches_inbox(agent, workspace):
                 item = await self._item(agent, row, int(row["version"] or 0))
-                if item is not None:
+                work = await self._heads.work(str(row["task_id"]))
+                if item is not None and not (work and _is_pushed(agent, work.task)):
                     found.append((workspace, item))
         return found
 
@@ -135,6 +136,11 @@ class Due:
             events: list[Recorded] = await self._store.load(agent.agent_id, watch.noticed - 1)
             self._noticed[key] = events[0].position if events else 0
         return self._noticed.get(key, 0)
+
+
+def _is_pushed(agent: Agent, task: Task) -> bool:
+    """Whether the host hands over by itself whatever there is to do in a task, because the work is this agent's."""
+    return agent.connection == "drive" and agent.agent_id in (task.assignee, task.holder)
 
 
 def _watches_inbox(agent: Agent, workspace: str) -> bool:

@@ -419,7 +419,7 @@ class Transport(Protocol):
     reconciles: bool
     """It finds out by itself what became of deliveries that an earlier host dispatched: `send` with `adopted`."""
 
-    def plan(self, agent: Agent, work: Work) -> Plan | None:
+    async def plan(self, agent: Agent, work: Work) -> Plan | None:
         """The session that would get this; None while none is free."""
         ...
 

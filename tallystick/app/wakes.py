@@ -124,6 +124,10 @@ class Wakes:
         if state is not None and self._has_entry(state.agent):
             self._later(state.agent, 0.0)
 
+    def freed(self, agent: str) -> None:
+        """A session of an agent that the host drives has come to rest."""
+        self._later(agent, 0.0)
+
     def _ended(self, session: str) -> None:
         self._presence.note_reachable(session, now=False)
         self._turns.forget(session)
@@ -156,16 +160,20 @@ class Wakes:
 
     # --- when to look -------------------------------------------------------------------------------------------
 
+    @property
+    def _directory(self) -> Directory:
+        return self._heads.committed_directory
+
     def _has_entry(self, party: str) -> bool:
         agent = self._heads.committed_directory.agents.get(party)
-        return agent is not None and agent.connection in ("client", "wake")
+        return agent is not None and agent.connection in _WOKEN
 
     def _waker(self, agent: Agent) -> Waker | None:
-        return self._wakers.get("wake" if agent.connection == "wake" else agent.client)
+        return self._wakers.get(_entry(agent))
 
     def _sleepers(self) -> list[Agent]:
         agents = self._heads.committed_directory.agents.values()
-        return [a for a in agents if a.connection in ("client", "wake") and not a.deleted]
+        return [a for a in agents if a.connection in _WOKEN and not a.deleted]
 
     def _later(self, agent: str, seconds: float) -> None:
         """Look at it then; an earlier look that is planned stays, so that a stream of items cannot put it off."""
@@ -214,7 +222,7 @@ class Wakes:
         waker = self._waker(agent)
         if waker is None:
             return
-        if agent.connection == "wake":
+        if agent.connection != "client":
             self._presence.note_reachable(agent.agent_id, now=await waker.reachable(agent, None))
         for session in self._sessions(agent, ""):
             self._presence.note_reachable(session.session_id, now=await waker.reachable(agent, session))
@@ -246,6 +254,8 @@ class Wakes:
             if session is None:
                 self._nobody(agent, target, items, live=any(self._is_live(s) for s in sessions))
                 return
+        elif agent.connection == "drive" and not self._presence.is_reachable(agent.agent_id, self._directory):
+            return  # its sessions are at work; when one comes to rest, `freed` leads here again
         self._here((agent.agent_id, target))
         if waker is not None:
             self._carry(agent.agent_id, target, self._wake(agent, target, session, items))
@@ -292,7 +302,7 @@ class Wakes:
             wake_id=wake_id,
             target=target,
             session=session.session_id if session else "",
-            entry=agent.client if agent.connection == "client" else "wake",
+            entry=_entry(agent),
             until=items[0].position,
             items=tuple(item.item_id for item in items[:_NAMED]),
         )
@@ -401,5 +411,12 @@ class Wakes:
         }
 
 
+def _entry(agent: Agent) -> str:
+    """The name of what wakes it."""
+    return agent.client if agent.connection == "client" else agent.connection
+
+
+_WOKEN = ("client", "wake", "drive")
+"""Connections whose agents can be told to look again."""
 _STIRRING = (ev.AgentJoined, ev.WatchNoticed, ev.WatchAdded)
 _MODES = (ev.AgentModeChanged, ev.HostModeChanged, ev.WorkspaceModeChanged, ev.SessionModeChanged)

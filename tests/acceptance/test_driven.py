@@ -268,6 +268,22 @@ def test_a_busy_session_queues_and_no_prompt_comes_while_another_runs(stage: Sta
     assert not [p for p in stage.log("prompt") if p["busy"]]
 
 
+def test_what_is_half_done_stays_while_its_task_waits_for_an_answer(stage: Stage) -> None:
+    stage.driven("double", concurrency=2)
+    stage.plan(again=[{"run": f"cp half.txt {stage.folder / 'kept.txt'}"}, DONE])
+    question = {"call": "question", "args": {"text": "Which one?"}}
+    waiting = stage.ask(TAKE, {"run": "echo half > half.txt"}, question, to="double")
+    stage.until(waiting, "input_required/question")
+    eventually(lambda: "turn ended: end_turn" in [line["what"] for line in stage.show(waiting)["history"]], "its end")
+    following = stage.ask(TAKE, DONE, to="double")
+    stage.until(following, "completed")
+    stage.call("answer", task=waiting, text="The first.")
+    stage.until(waiting, "completed")
+    assert (stage.folder / "kept.txt").read_text() == "half\n"
+    sessions = {stage.show(task)["attempts"][0]["session"] for task in (waiting, following)}
+    assert len(sessions) == 2, "a work tree is of one open task"
+
+
 def test_a_reassigned_task_goes_on_elsewhere_with_what_was_done_and_no_conversation_moves(stage: Stage) -> None:
     stage.driven("second")
     progress = {"call": "progress", "args": {"text": "The first half is done."}}

@@ -132,6 +132,7 @@ def test_nothing_is_allowed_for_longer_than_once_whatever_is_offered() -> None:
         {"title": "take", "rawInput": {"server": "tally", "tool": "take"}},
         {"title": "x", "_meta": {"claudeCode": {"mcpServer": {"name": "other"}}, "is_mcp_tool_call": True}},
         {"title": "x", "_meta": {"is_mcp_tool_call": True}, "rawInput": {"server": "tally", "cmd": "rm -rf ."}},
+        {"title": "take (tally MCP Server)", "kind": "other"},
     ],
     ids=json.dumps,
 )
@@ -139,6 +140,19 @@ def test_a_title_that_looks_like_our_tool_is_not_taken_for_it(call) -> None:
     from tallystick.edge.acp import gate
 
     assert not gate.wish({}, call, [], "tally").is_ours
+
+
+def test_geminis_calls_of_our_tools_are_known_by_what_it_offers_for_them_alone() -> None:
+    from tallystick.edge.acp import gate
+
+    offered = [{"optionId": "proceed_always_server", "kind": "allow_always"}]
+    for title, kind, ours in (
+        ("take (tally MCP Server)", "other", True),
+        ("take (tally MCP Server)", "execute", False),
+        ("take (evil MCP Server)", "other", False),
+        ("rm -rf . (tally MCP Server)", "other", False),
+    ):
+        assert gate.wish({}, {"title": title, "kind": kind}, offered, "tally").is_ours is ours
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "sub/../../x", "link/x"])

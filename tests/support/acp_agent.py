@@ -15,7 +15,8 @@ one of
 - `stop`: the reason to end with; `lie`: says that it handed in, and does not
 - `early`: answers the prompt before it does the rest; `twice`: answers it once more
 
-Other texts (a reminder, a resumed turn) do what `again` of the folder's `plan.json` says, or nothing.
+A prompt to look at what is new does what `woken` of the folder's `plan.json` says.
+Other texts (a reminder, a resumed turn) do what `again` says there, or nothing.
 """
 
 from __future__ import annotations
@@ -172,6 +173,8 @@ class Scripted(acp.Agent):
         found = DO.findall(text)
         canary = re.search(r"\(touch (\S+)\)", text)
         steps = json.loads(found[-1]) if found else plan().get("again", [])
+        if "Look at it with your `inbox` tool" in text:
+            steps = plan().get("woken", [])
         if canary:
             steps = [{plan().get("canary", "ask"): f"touch {canary[1]}"}]
         task = (TASK.findall(text) or [""])[0]
@@ -206,7 +209,8 @@ class Scripted(acp.Agent):
             await self.update(session, acp.update_agent_message_text(step["say"]))
         if "call" in step:
             args = json.loads(json.dumps(step.get("args", {})).replace("{task}", task)) or {}
-            answer = await asyncio.to_thread(self.call, session, step["call"], {"task": task, **args})
+            about = {"task": task} if task and step["call"] not in ("ask", "inbox") else {}
+            answer = await asyncio.to_thread(self.call, session, step["call"], {**about, **args})
             log(what="called", tool=step["call"], answer=answer)
         if "ask" in step:
             await self.ask(session, number, step["ask"])

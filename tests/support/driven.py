@@ -9,6 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from tests.support.clients import setups
 from tests.support.clients.install import need
 from tests.support.hosts import ROOT, eventually
 from tests.support.places import Place
@@ -89,7 +90,7 @@ class RealStage(Stage):
         super().__init__(**limits)
         self.client_name = client
         self.model = model
-        package = {"codex": "codex-acp", "claude": "claude-agent-acp"}[client]
+        package = {"codex": "codex-acp", "claude": "claude-agent-acp", "pi": "pi-acp"}.get(client, client)
         self.bin = need(package) / "node_modules" / ".bin"
         self.person = self.place / "person"
         for name in ("home", "tmp"):
@@ -145,4 +146,9 @@ def claude_home(home, url):
     }
 
 
-SETUPS = {"codex": codex_home, "claude": claude_home}
+def asking(client):
+    """The settings of other clients, as for a person who opens them: they ask before they act."""
+    return lambda home, url: setups.SETUPS[client](home, home, url, setups.Wishes(allow=False))
+
+
+SETUPS = {"codex": codex_home, "claude": claude_home, **{name: asking(name) for name in ("gemini", "opencode", "pi")}}

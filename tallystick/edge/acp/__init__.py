@@ -3,5 +3,6 @@
 from tallystick.edge.acp.registry import DRIVEN, Driven, Registry, driven
 from tallystick.edge.acp.session import Around
 from tallystick.edge.acp.transport import AcpTransport
+from tallystick.edge.acp.wake import DriveWaker
 
-__all__ = ["DRIVEN", "AcpTransport", "Around", "Driven", "Registry", "driven"]
+__all__ = ["DRIVEN", "AcpTransport", "Around", "DriveWaker", "Driven", "Registry", "driven"]

@@ -59,6 +59,7 @@ def wish(known: dict[str, Any], call: dict[str, Any], options: list[dict[str, An
     located = [str(place.get("path", "")) for place in whole.get("locations") or () if isinstance(place, dict)]
     named = [str(fields[name]) for name in _PATHS if isinstance(fields.get(name), str)]
     is_command = any(name in fields for name in _COMMANDS)
+    is_known = _is_ours(whole, title, fields, server) or _is_geminis(whole, title, options, server)
     return Wish(
         action=action,
         exact=exact.encode("utf-8", "surrogatepass"),
@@ -67,7 +68,7 @@ def wish(known: dict[str, Any], call: dict[str, Any], options: list[dict[str, An
         options=tuple((str(o.get("optionId", "")), str(o.get("kind", ""))) for o in options),
         paths=tuple(path for path in (*located, *named) if path),
         is_command=is_command,
-        is_ours=not is_command and _is_ours(whole, title, fields, server),
+        is_ours=not is_command and is_known,
     )
 
 
@@ -84,6 +85,13 @@ def _is_ours(call: dict[str, Any], title: str, fields: dict[str, Any], server: s
         return fields.get("server") == server
     plain = call.get("kind") in (None, "", "other")
     return plain and re.fullmatch(rf"(mcp_{{0,2}})?{server}[_.]{{1,2}}[a-z_]{{1,24}}", title) is not None
+
+
+def _is_geminis(call: dict[str, Any], title: str, options: list[dict[str, Any]], server: str) -> bool:
+    """Gemini says it by the title, and offers to trust the whole server for calls of MCP tools alone."""
+    offered = any(option.get("optionId") == "proceed_always_server" for option in options)
+    plain = call.get("kind") in (None, "", "other")
+    return plain and offered and re.fullmatch(rf"[a-z_]{{1,24}} \({server} MCP Server\)", title) is not None
 
 
 def answer(asked: Wish, policy: Policy, tree: Path) -> Answer:

@@ -32,10 +32,20 @@ def note_of(home: Path, session_id: str) -> Path:
     return home / "sessions" / session_id
 
 
-async def put(git: Git, home: Path, session_id: str, task: Task) -> Path:
-    """Bring a session's work tree to a task: untouched where it is this task's already, else clean at its commit."""
+def kept_for(home: Path, session_id: str) -> str:
+    """The task that a session's work tree is for; empty where it is for none."""
+    try:
+        return note_of(home, session_id).read_text().partition(" ")[0]
+    except FileNotFoundError:
+        return ""
+
+
+async def put(git: Git, home: Path, session_id: str, task: Task, mark: str = "") -> Path:
+    """Bring a session's work tree to a task: untouched where it is this task's already, else clean at its commit.
+    `mark`: what the tree is for, where that is more than the task."""
+    mark = mark or task.task_id
     tree, note = tree_of(home, session_id), note_of(home, session_id)
-    if await asyncio.to_thread(_is_of, tree, note, task.task_id):
+    if await asyncio.to_thread(_is_of, tree, note, mark):
         return tree
     making = tree.with_name(f"{tree.name}.next")
     commit = task.commit or task.base_commit
@@ -45,12 +55,12 @@ async def put(git: Git, home: Path, session_id: str, task: Task) -> Path:
     else:
         await asyncio.to_thread(lambda: making.mkdir(mode=0o700, parents=True))
     await asyncio.to_thread(_exchange, making, tree, note)
-    await asyncio.to_thread(_mark, tree, note, task.task_id)
+    await asyncio.to_thread(_mark, tree, note, task.task_id, mark)
     return tree
 
 
-def _is_of(tree: Path, note: Path, task_id: str) -> bool:
-    return tree.is_dir() and note.is_file() and note.read_text() == task_id
+def _is_of(tree: Path, note: Path, mark: str) -> bool:
+    return tree.is_dir() and note.is_file() and note.read_text() == mark
 
 
 def _exchange(new: Path, tree: Path, note: Path) -> None:
@@ -76,7 +86,7 @@ def _away(path: Path) -> None:
     shutil.rmtree(path)
 
 
-def _mark(tree: Path, note: Path, task_id: str) -> None:
+def _mark(tree: Path, note: Path, task_id: str, mark: str) -> None:
     git = tree / ".git"
     if git.is_dir():
         hooks = git / "hooks"
@@ -85,4 +95,4 @@ def _mark(tree: Path, note: Path, task_id: str) -> None:
         hook.write_text(_HOOK.format(task=task_id))
         hook.chmod(0o500)
     note.parent.mkdir(mode=0o700, exist_ok=True)
-    note.write_text(task_id)
+    note.write_text(mark)

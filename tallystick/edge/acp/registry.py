@@ -42,6 +42,20 @@ class Asks(StrEnum):
     NEVER = "never"
 
 
+class OwnMcp(Value, frozen=True):
+    """A client that takes MCP servers from its own settings alone: a session gets a directory of settings of its own,
+    that shows the person's and names our server besides."""
+
+    variable: str
+    """Names that directory."""
+    folder: str
+    """Where the person's is, below the home."""
+    file: str
+    """The file in it that names MCP servers."""
+    more: tuple[tuple[str, str], ...] = ()
+    """What an entry says besides its command."""
+
+
 class Driven(Value, frozen=True, kw_only=True):
     """One client, as data."""
 
@@ -76,8 +90,8 @@ class Driven(Value, frozen=True, kw_only=True):
     """Seconds after the beginning of a conversation before which it must not be loaded."""
     own_sandbox: bool = False
     """Its commands run in a sandbox of its own, which does not start inside of ours."""
-    own_mcp: str = ""
-    """The file of its own that names MCP servers, below the home; empty where those of the session are used."""
+    own_mcp: OwnMcp | None = None
+    """Where it takes MCP servers from; None where those of the session are used."""
     tool: str = ""
     """What the canary asks it to use."""
 
@@ -151,7 +165,7 @@ _TABLE: Final = (
         environment=(("PI_SKIP_VERSION_CHECK", "1"), ("PI_TELEMETRY", "0")),
         state=(".pi",),
         asks=Asks.NEVER,
-        own_mcp=".pi/agent/mcp.json",
+        own_mcp=OwnMcp("PI_CODING_AGENT_DIR", ".pi/agent", "mcp.json", (("exposure", "direct"),)),
         tool="bash",
     ),
     Driven(

@@ -19,7 +19,7 @@ from tallystick.core.errors import ErrorCode, Refused, denied, unavailable
 from tallystick.core.identity import Prefix
 from tallystick.core.model import Spent
 from tallystick.core.state import Task
-from tallystick.edge.acp import place
+from tallystick.edge.acp import place, private
 from tallystick.edge.acp.errors import gone
 from tallystick.edge.acp.registry import DRIVEN, Driven
 from tallystick.edge.acp.settings import Own, own
@@ -111,10 +111,19 @@ class Session:
 
     # --- beginning ----------------------------------------------------------------------------------------------
 
-    async def ready(self, task: Task) -> None:
-        """Its work tree at that task, its process and its conversation there. Refused where it cannot be."""
+    @property
+    def kept_for(self) -> str:
+        """The task that its work tree is for."""
+        return place.kept_for(self._around.home, self.session_id)
+
+    async def ready(self, task: Task | None, mark: str = "") -> None:
+        """Its work tree at that task (None: as it is), its process and its conversation there. Refused where it cannot
+        be."""
         around = self._around
-        await place.put(around.git, around.home, self.session_id, task)
+        if task is not None:
+            await place.put(around.git, around.home, self.session_id, task, mark)
+        else:
+            await asyncio.to_thread(self.tree.mkdir, 0o700, parents=True, exist_ok=True)
         if self._speech is not None:
             return
         try:
@@ -185,6 +194,8 @@ class Session:
         # The SDK is loaded with the first session, aside: it takes as long as a host takes to start.
         speech = await asyncio.to_thread(import_module, "tallystick.edge.acp.speech")
         await asyncio.to_thread(self._outside.mkdir, 0o700, parents=True, exist_ok=True)
+        named = self.own.environment.get(self.client.own_mcp.variable, "") if self.client.own_mcp else ""
+        await asyncio.to_thread(private.put, self.client, self._private, self._home, named, self._server())
         around = self._around
         self.job_id = f"acp-{around.driving.new_id(Prefix.TURN)[4:]}"
         pipes = await around.runner.open(self._job())
@@ -235,7 +246,13 @@ class Session:
         model = (
             {self.client.model_variable: self.agent.model} if self.client.model_variable and self.agent.model else {}
         )
-        return {**given, "PATH": path, **who, **dict(self.client.environment), **model, **self.own.environment}
+        client = {**dict(self.client.environment), **model, **self.own.environment}
+        return {**given, "PATH": path, **who, **client, **private.variable(self.client, self._private)}
+
+    @property
+    def _private(self) -> Path:
+        """The client's settings for this session alone, where it needs some."""
+        return self._around.home / "sessions" / f"{self.session_id}.settings"
 
     def _sandbox(self, program: str, path: str) -> Sandbox | None:
         wanted = self.own.sandbox if self.own.sandbox is not None else not self.client.own_sandbox
@@ -258,6 +275,7 @@ class Session:
             writable=(
                 str(self.tree),
                 str(self._outside),
+                *private.shown(self.client, self._private),
                 socket,
                 *[name for name in state if Path(name).exists()],
                 *self.own.writable,

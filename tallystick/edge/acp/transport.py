@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from tallystick.app.driving import Driving
-from tallystick.app.ports import Envelope, Plan, Receipt
+from tallystick.app.ports import Admission, Envelope, Plan, Receipt
 from tallystick.core.directory import Agent
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
@@ -41,6 +41,10 @@ class AcpTransport:
         """By task: the turn that is under way, or about to be."""
         self._idle: dict[str, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._looking: set[str] = set()
+        """Sessions that look at what is new."""
+        self.freed: Callable[[str], None] = lambda _agent: None
+        """Told of an agent one of whose sessions has come to rest."""
 
     async def start(self) -> None:
         """Nothing runs yet: processes of an earlier host ended with it."""
@@ -53,19 +57,25 @@ class AcpTransport:
 
     # --- where to -----------------------------------------------------------------------------------------------
 
-    def plan(self, agent: Agent, work: Work) -> Plan | None:
-        """The session that is asked for, else one that is idle, else a new one."""
+    async def plan(self, agent: Agent, work: Work) -> Plan | None:
+        """The session that is asked for, else one that is idle, else a new one. A session whose work tree another open
+        task needs is not idle, also while that task waits for an answer."""
         task = work.task
         seconds = self._driving.limits.session_lease_seconds
         if task.session_wanted:
-            free = self._is_free(task.session_wanted, task.task_id)
+            free = await self._can_turn_to(task.session_wanted, task.task_id)
             return self._plan(task.session_wanted, task.task_id, seconds) if free else None
-        idle = [s.session_id for s in self._driving.sessions(agent, task.workspace)]
-        idle = [session for session in idle if self._is_free(session, task.task_id)]
+        known = [s.session_id for s in self._driving.sessions(agent, task.workspace)]
+        known += [s for s in self._looking if s not in known and self._is_of(s, agent, task.workspace)]
+        idle = [session for session in known if await self._can_turn_to(session, task.task_id)]
         if task.last_session in idle:
             return self._plan(task.last_session, task.task_id, seconds)
         chosen = idle[0] if idle else self._driving.new_id(Prefix.SESSION)
         return self._plan(chosen, task.task_id, seconds)
+
+    async def _can_turn_to(self, session: str, task_id: str) -> bool:
+        held = await self._driving.held(session)
+        return not set(held) - {task_id} and self._is_free(session, task_id)
 
     def _is_free(self, session: str, task_id: str) -> bool:
         return self._planned.get(session, task_id) == task_id and session not in {
@@ -84,7 +94,7 @@ class AcpTransport:
 
     async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:  # noqa: ARG002
         """Prompt its session, and stay until nothing more is to be said to it. See `app.ports.Transport`."""
-        session = self._session(envelope)
+        session = self._session(envelope.session, envelope.agent, envelope.work.task.workspace)
         run = Running(session, envelope, self._driving)
         self._running[envelope.task_id] = run
         beat = asyncio.create_task(self._beat(session.session_id))
@@ -96,6 +106,7 @@ class AcpTransport:
             self._running.pop(envelope.task_id, None)
             self._rest_later(session)
             self._planned.pop(session.session_id, None)
+            self.freed(session.agent.agent_id)
 
     def _rest_later(self, session: Session) -> None:
         """A client that has nothing to do for long is ended; its conversation is loaded again when it is needed."""
@@ -121,13 +132,11 @@ class AcpTransport:
             self._driving.heard(session_id)
             await asyncio.sleep(min(_BEAT, self._driving.limits.session_lease_seconds / 3))
 
-    def _session(self, envelope: Envelope) -> Session:
-        known = self._sessions.get(envelope.session)
+    def _session(self, session_id: str, agent: Agent, workspace: str) -> Session:
+        known = self._sessions.get(session_id)
         if known is None:
-            workspace = envelope.work.task.workspace
-            known = Session(envelope.session, envelope.agent, workspace, self._around)
-            self._sessions[envelope.session] = known
-        known.agent = envelope.agent
+            known = self._sessions[session_id] = Session(session_id, agent, workspace, self._around)
+        known.agent = agent
         return known
 
     async def _carry(self, session: Session, run: Running) -> Receipt:
@@ -248,6 +257,41 @@ class AcpTransport:
         delivery = run.work.delivery(run.assignment_id)
         seen = delivery is None or any(fact.fact is Fact.RECORDED for fact in delivery.facts)
         return Receipt(outcome="unverified" if seen else "returned", detail=detail)
+
+    # --- looking at what is new -----------------------------------------------------------------------------------
+
+    def _is_of(self, session_id: str, agent: Agent, workspace: str) -> bool:
+        session = self._sessions.get(session_id)
+        return session is not None and (session.agent.agent_id, session.workspace) == (agent.agent_id, workspace)
+
+    def has_room(self, agent: Agent) -> bool:
+        """Whether fewer sessions of it are at work than may be."""
+        busy = {run.session.session_id for run in self._running.values()} | self._looking
+        mine = [s for s in busy if s in self._sessions and self._sessions[s].agent.agent_id == agent.agent_id]
+        return len(mine) < agent.concurrency
+
+    def to_wake(self, agent: Agent, workspace: str, preferred: str) -> Session:
+        """The session that is to look: the one that asked, else one that is idle, else a new one."""
+        running = [s for s in self._driving.sessions(agent, workspace) if s.mode == "running"]
+        idle = [s.session_id for s in running if self._is_free(s.session_id, "") and s.session_id not in self._looking]
+        chosen = preferred if preferred in idle else idle[0] if idle else self._driving.new_id(Prefix.SESSION)
+        return self._session(chosen, agent, workspace)
+
+    async def look(self, session: Session, run: Callable[[], Awaitable[Admission]]) -> Admission:
+        """One turn besides those of tasks; whatever else there is for the session waits for its end."""
+        self._looking.add(session.session_id)
+        beat = asyncio.create_task(self._beat(session.session_id))
+        try:
+            async with session.lock:
+                admission = await run()
+        finally:
+            beat.cancel()
+            self._looking.discard(session.session_id)
+            self._rest_later(session)
+        if self._driving.session(session.session_id) is None:  # it has ended: the next try gets another one
+            await self.close(session.session_id)
+        self.freed(session.agent.agent_id)
+        return admission
 
     # --- ending -------------------------------------------------------------------------------------------------
 

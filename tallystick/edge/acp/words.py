@@ -90,6 +90,17 @@ def resumed(envelope: Envelope) -> list[str]:
     return [text]
 
 
+def look(text: str, commit: str) -> list[str]:
+    """The prompt that wakes: look at what is new."""
+    shown = f" Your working directory shows commit {commit}." if commit else ""
+    frame = (
+        "Use the tools of the MCP server `tally`, and no other way: `inbox` shows what is new, `read` a task; `review` "
+        f"decides on a result, `answer` answers a question.{shown} In this turn nobody is asked for permissions: what "
+        "is not allowed already is denied."
+    )
+    return [text, frame]
+
+
 def left_open(last_words: str) -> str:
     """The question that the requester gets when a session ended its turn without a result."""
     said = last_words.strip()[-_QUOTED:]

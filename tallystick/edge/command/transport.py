@@ -77,7 +77,7 @@ class CommandTransport:
             await self.settled(envelope.delivery_id)  # nothing was done, and the same id is used for the next try
         return receipt
 
-    def plan(self, agent: Agent, work: Work) -> Plan:  # noqa: ARG002 - each run is a session of its own
+    async def plan(self, agent: Agent, work: Work) -> Plan:  # noqa: ARG002 - each run is a session of its own
         """A session of its own, for as long as the command may run."""
         seconds = agent.seconds or self._limits.command_seconds
         return Plan(self._new_id(Prefix.SESSION), seconds + self._limits.command_lease_margin_seconds)

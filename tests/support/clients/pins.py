@@ -32,6 +32,14 @@ CLIENTS: dict[str, Pin] = {
         Pin("gemini", "@google/gemini-cli", "0.61.0", "gemini", "gemini"),
         Pin("opencode", "opencode-ai", "1.18.33", "opencode", "chat"),
         Pin("pi", "@earendil-works/pi-coding-agent", "1.6.0", "pi", "chat", more=("node@22.23.3",)),
+        Pin(
+            "pi-acp",
+            "pi-acp",
+            "0.0.34",
+            "pi-acp",
+            "chat",
+            more=("@earendil-works/pi-coding-agent@1.6.0", "node@22.23.3"),
+        ),
         Pin("codex-acp", "@agentclientprotocol/codex-acp", "2.6.0", "codex-acp", "responses"),
         Pin("claude-agent-acp", "@agentclientprotocol/claude-agent-acp", "0.101.0", "claude-agent-acp", "messages"),
     )

@@ -179,6 +179,7 @@ SETUPS: dict[str, Setup] = {
     "gemini": gemini,
     "opencode": opencode,
     "pi": pi,
+    "pi-acp": pi,
     "codex-acp": codex,
     "claude-agent-acp": claude,
 }
