@@ -178,3 +178,55 @@ def test_doctor_proves_with_a_canary_what_really_works(name):
         assert found["ok"], (found, model.told())
         assert "promised live" in found["did"]
         assert "submitted" in found["saw"]
+
+
+def test_a_closed_client_is_promised_no_more_than_its_mailbox_and_a_killed_one_gives_back_what_it_held(bench):
+    seat, name = bench.seat, bench.seat.name
+    bench.tally("install", name, "--yes", "--allow", "--as", "pen")
+    receipt = bench.says("ask", "@pen", "Look at the parser", "--expect", "answer")
+    task = receipt["task_id"]
+    assert receipt["promise"] == "mailbox"
+    take = {"mcp": "tallystick.take", "args": {"task": task}}
+    child = seat.begin(script(take, {"text": "never said", "gate": "held"}))
+    eventually(lambda: bench.says("show", task)["state"] == "working", "the take", 120)
+    seat.end()
+    child.wait()
+    seat.model.open("held")
+    eventually(lambda: bench.says("show", task)["state"] == "submitted", "the task is due again", 60)
+    assert bench.says("show", task)["attempt"] == 2
+    hand_in = {"mcp": "tallystick.submit", "args": {"task": task, "text": "It is fine."}}
+    done = seat.headless(script(take, hand_in, {"text": "done"}))
+    assert done.code == 0, done.err + seat.model.told()
+    shown = bench.says("show", task)
+    assert (shown["state"], shown["result"]) == ("completed", "It is fine."), seat.model.told()
+    assert len(bench.events("ResultHandedIn")) == 1
+    assert [fact["fact"] for fact in shown["facts"]][-1] == "submitted"
+
+
+def test_a_busy_client_is_not_disturbed_and_told_at_the_end_of_its_turn(bench):
+    seat, name = bench.seat, bench.seat.name
+    bench.tally("install", name, "--yes", "--allow", "--as", "pen")
+    model = seat.model
+    task = {}
+
+    def steps(seen, number):
+        done = [
+            {"mcp": "tallystick.take", "args": {"task": task["id"]}},
+            {"mcp": "tallystick.submit", "args": {"task": task["id"], "text": "It is fine."}},
+        ]
+        return done[number] if number < len(done) else {"text": "I looked."}
+
+    busy = [{"shell": "true"}, {"text": "I was busy.", "gate": "busy"}]
+    model.rules += [Rule("new for @pen", steps), Rule("be busy", busy)]
+    child = seat.begin("be busy")
+    model.wait_for(lambda request: request.answer and request.answer.gate == "busy")
+    task["id"] = bench.says("ask", "@pen", "Look at the parser", "--expect", "answer")["task_id"]
+    assert bench.says("show", task["id"])["state"] == "submitted"
+    model.open("busy")
+    child.wait(180)
+    if name == "opencode":  # `opencode run` ends with its turn, whatever waits: it is told at the next one
+        assert bench.says("show", task["id"])["state"] == "submitted"
+        seat.headless("good morning")
+    shown = bench.says("show", task["id"])
+    assert (shown["state"], shown["result"]) == ("completed", "It is fine."), model.told()
+    assert len(bench.events("ResultHandedIn")) == 1

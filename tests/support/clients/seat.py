@@ -133,10 +133,23 @@ class Seat:
 
     def headless(self, prompt: str, *more: str, seconds: float = SECONDS) -> Done:
         """One turn without a terminal; `more` are further options of the client."""
+        given = prompt if self.name in _BY_INPUT else None
+        return self.run(*self._words(prompt, *more), stdin=given, seconds=seconds)
+
+    def begin(self, prompt: str, *more: str) -> subprocess.Popen[str]:
+        """The same, under way; what it says goes nowhere."""
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        child = self.start(*self._words(prompt, *more), **quiet)
+        if self.name in _BY_INPUT:
+            child.stdin.write(prompt)
+        child.stdin.close()
+        return child
+
+    def _words(self, prompt: str, *more: str) -> list[str]:
         words = [*HEADLESS[self.name], *more]
         if self.name in _BY_INPUT:
-            return self.run(*words, stdin=prompt, seconds=seconds)
-        return self.run(*words, *(["-p"] if self.name == "gemini" else []), prompt, seconds=seconds)
+            return words
+        return [*words, *(["-p"] if self.name == "gemini" else []), prompt]
 
     def terminal(self, *words: str, columns: int = 120, rows: int = 40) -> Terminal:
         """Its real user interface, in a terminal of its own."""
