@@ -230,3 +230,28 @@ def test_a_busy_client_is_not_disturbed_and_told_at_the_end_of_its_turn(bench):
     shown = bench.says("show", task["id"])
     assert (shown["state"], shown["result"]) == ("completed", "It is fine."), model.told()
     assert len(bench.events("ResultHandedIn")) == 1
+
+
+@pytest.mark.parametrize(("name", "words"), [("claude", ()), ("codex", ()), ("opencode", ("--port", "0")), ("pi", ())])
+def test_what_a_person_has_half_typed_survives_a_wake_of_an_idle_session(name, words):
+    with benched(name) as bench:
+        bench.tally("install", name, "--yes", "--allow", "--as", "pen")
+        steps = [
+            {"mcp": "tallystick.take", "args": {"task": "{{match.1}}"}},
+            {"mcp": "tallystick.submit", "args": {"task": "{{match.1}}", "text": "Counted: 42"}},
+            {"text": "I looked."},
+        ]
+        model = bench.seat.model
+        model.rules += [Rule("good morning", [{"text": "Morning."}]), Rule(r"It is about: (tsk_\w+)", steps)]
+        with bench.seat.open(*words) as screen:
+            screen.say("good morning")
+            screen.wait("Morning.")
+            eventually(lambda: bench.says("agents", "pen")["promise"] == "live", "an entry", 90)
+            screen.type("half a thought")
+            screen.wait("half a thought")
+            task = bench.says("ask", "@pen", "Count", "--expect", "answer")["task_id"]
+            done = eventually(lambda: (s := bench.says("show", task))["state"] == "completed" and s, "an answer", 90)
+            assert done["result"] == "Counted: 42", model.told()
+            assert "half a thought" in screen.screen()
+        facts = {fact["fact"]: fact["evidence"] for fact in done["facts"]}
+        assert {"claimed", "admitted", "recorded", "working", "submitted"} <= set(facts)
