@@ -10,6 +10,7 @@ import asyncio
 from tallystick.app.desk import forms
 from tallystick.app.desk.asking import Asking
 from tallystick.app.desk.interface import Guest
+from tallystick.app.desk.members import Members
 from tallystick.app.desk.reading import Reading
 from tallystick.app.desk.working import Working
 from tallystick.core.directory import Agent
@@ -22,7 +23,7 @@ _BODY = "A person proves that messages reach you. Take this task and submit the 
 _WORD = "here"
 
 
-class Canary(Asking, Reading, Working):
+class Canary(Asking, Reading, Working, Members):
     """send_canaries."""
 
     async def send_canaries(self, guest: Guest, name: str, seconds: float) -> forms.Diagnosis:
@@ -30,19 +31,13 @@ class Canary(Asking, Reading, Working):
         time. One that was not taken is canceled again."""
         self.person(guest, "send a canary, which costs a model's turn")
         if name:
-            agents = [self._bound(guest, name)]
+            agents = [self.member(guest, name)]
         else:
             agents = [a for a in self.directory.members(guest.workspace) if a.connection in ("client", "wake")]
         if not agents:
             raise conflict("No agent here is bound to a client.", "Bind one: tally join NAME --client CLIENT")
         found = await asyncio.gather(*(self._send(guest, agent, seconds) for agent in agents))
         return forms.Diagnosis(findings=tuple(found))
-
-    def _bound(self, guest: Guest, name: str) -> Agent:
-        agent = self.directory.agents.get(self.directory.named(name.removeprefix("@")) or "")
-        if agent is None or guest.workspace not in agent.workspaces:
-            raise self.unknown_name(name, guest.workspace)
-        return agent
 
     async def _send(self, guest: Guest, agent: Agent, seconds: float) -> forms.Finding:
         asked = forms.Ask(

@@ -10,8 +10,8 @@ import msgspec
 
 from tallystick.app.counts import is_test_runner
 from tallystick.app.desk import forms
-from tallystick.app.desk.ground import Ground
 from tallystick.app.desk.interface import Guest
+from tallystick.app.desk.members import Members
 from tallystick.app.views import people
 from tallystick.core import commands as cmd
 from tallystick.core.clients import CLIENTS
@@ -24,7 +24,7 @@ from tallystick.core.model import CheckKind, CheckSpec
 _MODES = {"stop": "stopped", "pause": "paused", "resume": "running", "drain": "draining"}
 
 
-class Placing(Ground):
+class Placing(Members):
     """join, leave, rename, workspace, allow, coordinator, check, stop/pause/resume/drain, permission."""
 
     async def join(self, guest: Guest, form: forms.Join) -> forms.AgentShown:
@@ -73,13 +73,6 @@ class Placing(Ground):
         current = name is not None and name.current and name.alias == alias
         agent = self.directory.agents.get(name.party) if name is not None and current else None
         return agent if agent is not None and not agent.deleted else None
-
-    def member(self, guest: Guest, name: str) -> Agent:
-        """The member of this workspace that a name means."""
-        agent = self._known_agent(name.removeprefix("@"))
-        if agent is None or guest.workspace not in agent.workspaces:
-            raise self.unknown_name(name, guest.workspace)
-        return agent
 
     async def agent(self, guest: Guest, name: str) -> forms.AgentShown:
         """One agent of this workspace in full."""

@@ -9,19 +9,19 @@ from pathlib import Path
 import msgspec
 
 from tallystick.app.desk import forms
-from tallystick.app.desk.ground import Ground
 from tallystick.app.desk.interface import Guest
+from tallystick.app.desk.members import Members
 from tallystick.app.due import describe
 from tallystick.app.views.people import woken_by
 from tallystick.core import commands as cmd
 from tallystick.core.clients import CLIENTS
-from tallystick.core.directory import Agent, SessionState
+from tallystick.core.directory import SessionState
 from tallystick.core.errors import denied, invalid, not_found
 from tallystick.core.identity import ActorKind, Prefix, short
 from tallystick.core.wake import Watch
 
 
-class Waking(Ground):
+class Waking(Members):
     """Turns, waiting hooks, conversations, watches."""
 
     async def link_conversation(self, guest: Guest, history: str, transcript: str) -> None:
@@ -65,7 +65,7 @@ class Waking(Ground):
 
     async def watch(self, guest: Guest, form: forms.Watch) -> forms.Done:
         """Wake an agent when a file, a git reference or all of its inbox changes."""
-        actor, agent = self.writer(guest), self._member(guest, form.agent)
+        actor, agent = self.writer(guest), self.member(guest, form.agent)
         kind = self._kind(form)
         command = cmd.AddWatch(
             agent_id=agent.agent_id,
@@ -106,12 +106,6 @@ class Waking(Ground):
         if guest.actor.kind is ActorKind.AGENT and (not root or not Path(real).is_relative_to(os.path.realpath(root))):
             raise denied(f"{typed!r} is outside of this workspace.", "A person may watch it for you.")
         return path
-
-    def _member(self, guest: Guest, name: str) -> Agent:
-        agent = self.directory.agents.get(self.directory.named(name.removeprefix("@")) or "")
-        if agent is None or guest.workspace not in agent.workspaces:
-            raise self.unknown_name(name, guest.workspace)
-        return agent
 
     async def watches(self, guest: Guest) -> forms.Watched:
         """What is watched in this workspace."""
