@@ -19,7 +19,8 @@ from tallystick.core.identity import Prefix
 from tallystick.core.model import Fact, Reason, TaskState
 from tallystick.core.state import Work
 from tallystick.edge.acp import words
-from tallystick.edge.acp.session import Around, Session
+from tallystick.edge.acp.around import Around
+from tallystick.edge.acp.session import Session
 from tallystick.edge.acp.turn import Ended, Running
 
 _BEAT: Final = 5.0
