@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tallystick.app.driving import About
-from tallystick.core.directory import Agent
+from tallystick.core.directory import Agent, SessionState
 from tallystick.core.errors import ErrorCode, Refused, unavailable
-from tallystick.core.identity import Prefix
+from tallystick.core.identity import Prefix, short
 from tallystick.core.model import Spent
 from tallystick.core.state import Task
 from tallystick.edge.acp import level, place, private
@@ -25,7 +25,7 @@ from tallystick.edge.acp.updates import Replay
 
 if TYPE_CHECKING:
     from tallystick.edge.acp.canary import Canary, Proof
-    from tallystick.edge.acp.speech import Begun, Speech
+    from tallystick.edge.acp.speech import Begun, Server, Speech
 
 
 class Session:
@@ -41,6 +41,8 @@ class Session:
         self.tree = place.tree_of(around.home, session_id)
         self.own = Own()
         self.client: Driven = client_of(agent)
+        self.parent = ""
+        """The session that it is forked from, where it is to be."""
         self.history = ""
         self.job_id = ""
         self.level = "E1"
@@ -118,7 +120,7 @@ class Session:
         around, alias = self._around, self.agent.alias
         self.own = await asyncio.to_thread(own, around.home, alias)
         level.refuse_below(self.launch)
-        await around.driving.opened(self.session_id, self.agent, self.workspace)
+        await around.driving.opened(self.session_id, self.agent, self.workspace, self.parent)
         state = around.driving.session(self.session_id)
         if state is None:
             raise Refused(ErrorCode.OFFLINE, "That session has ended.", "Ask the role instead of the session.")
@@ -127,7 +129,7 @@ class Session:
         await speech.initialize()
         if self.client.auth:
             await speech.authenticate(self.client.auth)
-        begun = await self._converse(speech, state.history, state.opened_at)
+        begun = await self._converse(speech, state)
         self.history = begun.session_id
         mode = await set_up(speech, begun, self.launch)
         await around.driving.linked(self.session_id, self.history)
@@ -153,20 +155,43 @@ class Session:
         self._speech = begun
         return begun
 
-    async def _converse(self, speech: Speech, history: str, opened_at: float) -> Begun:
-        servers = [] if self.client.own_mcp else [self.launch.server()]
-        if not history:
-            self.replay = None
-            return await speech.begin(str(self.tree), servers)
+    async def _converse(self, speech: Speech, state: SessionState) -> Begun:
+        """Its conversation: gone on with, a fork of another one, or a new one."""
+        if state.history:
+            return await self._go_on(speech, state)
+        self.replay = None
+        if not state.parent:
+            return await speech.begin(str(self.tree), self._servers())
+        return await self._fork(speech, state.parent)
+
+    def _servers(self) -> list[Server]:
+        return [] if self.client.own_mcp else [self.launch.server()]
+
+    async def _fork(self, speech: Speech, parent: str) -> Begun:
+        history = self._around.driving.history_of(parent)
+        if not (speech.forks and history):
+            await self._around.driving.ended(self.session_id, f"{self.client.title} cannot fork a conversation")
+            raise Refused(
+                ErrorCode.UNSUPPORTED,
+                f"{self.client.title} cannot fork the conversation of session {short(parent)}.",
+                "Ask for a fresh session, or ask that one itself.",
+            )
+        self._loading = Replay()
+        try:
+            return await speech.fork(history, str(self.tree), self._servers())
+        finally:
+            self._loading = None
+
+    async def _go_on(self, speech: Speech, state: SessionState) -> Begun:
         if not (self.client.load and speech.loads):
             await self._around.driving.ended(self.session_id, f"{self.client.title} cannot go on with a conversation")
             raise Refused(ErrorCode.OFFLINE, "Its client cannot go on with a conversation.", "A new session is begun.")
-        early = opened_at + self.client.load_after - self._around.driving.now()
+        early = state.opened_at + self.client.load_after - self._around.driving.now()
         if early > 0:
             await asyncio.sleep(early)
         self._loading = Replay()
         try:
-            return await speech.load(history, str(self.tree), servers)
+            return await speech.load(state.history, str(self.tree), self._servers())
         except Refused as refusal:
             if refusal.code is ErrorCode.NOT_FOUND:
                 await self._around.driving.ended(self.session_id, "its client knows no such conversation")
@@ -187,6 +212,7 @@ class Session:
             directory=str(self.tree),
             level=self.level,
             detail=self.detail,
+            forks=speech.forks and self.client.load,
         )
         await self._around.driving.described(self.session_id, about)
 
