@@ -262,6 +262,7 @@ def _join(
     executor.follow = follow
     executor.refused = refusals.refused
     duties.end_run = end_run
+    duties.is_in_hand = deliverer.is_in_hand
     duties.run_check = verifier.run_check
 
 

@@ -396,6 +396,10 @@ class Deliverer:
         else:
             await self._unknown(task_id, delivery_id, "Its process is gone and nobody saw how it ended.")
 
+    def is_in_hand(self, work: Work) -> bool:
+        """Whether a push of it is under way here."""
+        return any(delivery.delivery_id in self._pushes for delivery in work.deliveries)
+
     async def end(self, work: Work) -> bool:
         """End what the host runs for a task. True when nothing of it is left."""
         agent = self._heads.directory.agents.get(work.task.assignee)
