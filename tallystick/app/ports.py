@@ -42,12 +42,22 @@ class NewId(Protocol):
 # --- running things ---------------------------------------------------------------------------------------------
 
 
+class WayOut(msgspec.Struct, frozen=True):
+    """The one way out of a sandbox whose network is its own: a Unix socket of the host, where an HTTP proxy answers."""
+
+    socket: str
+    doors: tuple[tuple[str, int], ...] = ()
+    """(host, port) of this machine's loopback that the proxy leads to: inside, the same lead there."""
+
+
 class Sandbox(msgspec.Struct, frozen=True):
     """What a child process may see and do. Paths are absolute; masks are applied before the binds."""
 
     read_only: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     network: bool = False
+    way_out: WayOut | None = None
+    """With no `network`: what it reaches nevertheless. It is never started without a sandbox then."""
     required: bool = False
     """Refuse to start rather than run without a sandbox."""
 

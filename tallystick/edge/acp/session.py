@@ -21,6 +21,7 @@ from tallystick.core.model import Spent
 from tallystick.core.state import Task
 from tallystick.edge.acp import place, private
 from tallystick.edge.acp.errors import gone
+from tallystick.edge.acp.reach import Reach
 from tallystick.edge.acp.registry import DRIVEN, Driven
 from tallystick.edge.acp.settings import Own, own
 from tallystick.edge.acp.updates import Replay
@@ -92,6 +93,7 @@ class Session:
         """What was replayed when the conversation was loaded by this host; None where it was begun by it."""
         self.took: Callable[[Update], None] = lambda _update: None
         self.permit: Callable[[Update, list[Update]], Awaitable[str]] = _nobody
+        self.reach = Reach(session_id, around.sockets, around.driving.diagnostics)
         self._speech: Speech | None = None
         self._loading: Replay | None = None
         self._canary: Canary | None = None
@@ -198,6 +200,8 @@ class Session:
         await asyncio.to_thread(private.put, self.client, self._private, self._home, named, self._server())
         around = self._around
         self.job_id = f"acp-{around.driving.new_id(Prefix.TURN)[4:]}"
+        missing = "" if around.runner.level() == "E3" else around.runner.explain()
+        await self.reach.open(self.own.network, self.agent.alias, missing)
         pipes = await around.runner.open(self._job())
         self.sandbox = pipes.level
         begun: Speech = speech.Speech(pipes, self._updated, self._permitted)
@@ -256,9 +260,9 @@ class Session:
 
     def _sandbox(self, program: str, path: str) -> Sandbox | None:
         wanted = self.own.sandbox if self.own.sandbox is not None else not self.client.own_sandbox
-        if not wanted and self.agent.required != "E3":
+        if not wanted and self.agent.required != "E3" and self.own.network is None:
             return None
-        return self._confined(program, path)
+        return self.reach.of(self._confined(program, path))
 
     def _confined(self, program: str, path: str) -> Sandbox:
         around = self._around
@@ -280,7 +284,6 @@ class Session:
                 *[name for name in state if Path(name).exists()],
                 *self.own.writable,
             ),
-            network=True,
             required=self.agent.required == "E3",
         )
 
@@ -371,7 +374,7 @@ class Session:
         """Its level, and what that rests on."""
         proof = await self._asks(speech, mode)
         if self.sandbox == "E3":
-            return "E3", f"{self._around.runner.explain()}; {proof.detail}"
+            return "E3", f"{self._around.runner.explain()}; {self.reach}; {proof.detail}"
         return ("E2" if proof.enforced else "E1"), proof.detail
 
     async def _asks(self, speech: Speech, mode: str) -> Proof:
@@ -379,7 +382,7 @@ class Session:
 
         if not self.own.canary:
             return Proof(enforced=False, detail="not proved: its canary is off")
-        key = "\0".join((self.client.name, *self.agent.argv, speech.version, mode, self.agent.model))
+        key = "\0".join((self.client.name, *self.agent.argv, speech.version, mode, self.agent.model, self.sandbox))
         known = self._around.proved.get(key)
         if known is None:
             number = self._around.driving.new_id(Prefix.TURN)[-12:].lower()
@@ -413,6 +416,7 @@ class Session:
         speech, self._speech = self._speech, None
         if speech is not None:
             await speech.close()
+        await self.reach.close()
         if not self.job_id:
             return True
         job_id = self.job_id

@@ -42,5 +42,6 @@ CLIENTS: dict[str, Pin] = {
         ),
         Pin("codex-acp", "@agentclientprotocol/codex-acp", "2.6.0", "codex-acp", "responses"),
         Pin("claude-agent-acp", "@agentclientprotocol/claude-agent-acp", "0.101.0", "claude-agent-acp", "messages"),
+        Pin("qwen", "@qwen-code/qwen-code", "0.24.4", "qwen", "chat"),
     )
 }
