@@ -60,6 +60,8 @@ class Sandbox(msgspec.Struct, frozen=True):
     """With no `network`: what it reaches nevertheless. It is never started without a sandbox then."""
     required: bool = False
     """Refuse to start rather than run without a sandbox."""
+    nests: bool = False
+    """What runs in it starts sandboxes of its own. See `Runner.nests`."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -154,6 +156,10 @@ class Runner(Protocol):
 
     def explain(self) -> str:
         """The level in words: what works here, or why there is none."""
+        ...
+
+    def nests(self) -> bool:
+        """Whether a job in a sandbox can start one of its own here, found by really doing it once."""
         ...
 
     def level(self) -> str:

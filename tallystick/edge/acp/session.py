@@ -175,9 +175,9 @@ class Session:
         await self._describe(speech, mode)
 
     def _refuse_below(self, *, sandboxed: bool) -> None:
-        if self.agent.required == "E3" and self.client.own_sandbox and self.own.sandbox is None:
+        if self.agent.required == "E3" and self._is_apart and self.own.sandbox is None:
             raise denied(
-                f"{self.client.title} runs commands in a sandbox of its own, which does not start inside of ours.",
+                f"{self.client.title} runs commands in a sandbox of its own, which does not start inside of ours here.",
                 f"Join it with --require E2; or turn it off, and say sandbox = true in agents/{self.agent.alias}.toml.",
             )
         if self.agent.required == "E3" and not sandboxed:
@@ -185,6 +185,11 @@ class Session:
                 f"@{self.agent.alias} requires E3, and this machine has no sandbox: {self._around.runner.explain()}",
                 "Install bubblewrap, or join it again with --require E2.",
             )
+
+    @property
+    def _is_apart(self) -> bool:
+        """Whether its client's own sandbox would fail inside of ours."""
+        return self.client.own_sandbox and not self._around.runner.nests()
 
     async def _listen(self) -> None:
         if not self._listens:
@@ -259,7 +264,7 @@ class Session:
         return self._around.home / "sessions" / f"{self.session_id}.settings"
 
     def _sandbox(self, program: str, path: str) -> Sandbox | None:
-        wanted = self.own.sandbox if self.own.sandbox is not None else not self.client.own_sandbox
+        wanted = self.own.sandbox if self.own.sandbox is not None else not self._is_apart
         if not wanted and self.agent.required != "E3" and self.own.network is None:
             return None
         return self.reach.of(self._confined(program, path))
@@ -285,6 +290,7 @@ class Session:
                 *self.own.writable,
             ),
             required=self.agent.required == "E3",
+            nests=self.client.own_sandbox,
         )
 
     async def _converse(self, speech: Speech, history: str, opened_at: float) -> Begun:
@@ -374,7 +380,8 @@ class Session:
         """Its level, and what that rests on."""
         proof = await self._asks(speech, mode)
         if self.sandbox == "E3":
-            return "E3", f"{self._around.runner.explain()}; {self.reach}; {proof.detail}"
+            apart = "; its own sandbox does not start in there" if self._is_apart else ""
+            return "E3", f"{self._around.runner.explain()}{apart}; {self.reach}; {proof.detail}"
         return ("E2" if proof.enforced else "E1"), proof.detail
 
     async def _asks(self, speech: Speech, mode: str) -> Proof:

@@ -20,7 +20,7 @@ from tallystick.core.errors import Refused, conflict, invalid, unavailable
 from tallystick.edge.process import keeper, way
 from tallystick.edge.process.folder import About, Folder, Kept, is_job_id, missing, nothing
 from tallystick.edge.process.lines import Lines
-from tallystick.edge.process.sandbox import Trial, command_line, try_out
+from tallystick.edge.process.sandbox import Trial, command_line, nests, try_out
 from tallystick.edge.process.seccomp import filter_for
 
 POLL_SECONDS: Final = 0.1
@@ -43,6 +43,7 @@ class ProcessRunner:
         self._masks = masks
         self._reached = reached
         self._trial: Trial | None = None
+        self._nests: bool | None = None
         self._running: dict[str, asyncio.Task[JobResult]] = {}
         self._launched: dict[str, asyncio.Event] = {}
         self._own: set[str] = set()
@@ -276,6 +277,12 @@ class ProcessRunner:
     def level(self) -> str:
         """`E3` or `none`, found by really starting a sandbox once."""
         return "none" if self._tried().reason else "E3"
+
+    def nests(self) -> bool:
+        """Whether a job in a sandbox can start one of its own here, found by really doing it once."""
+        if self._nests is None:
+            self._nests = nests(self._tried())
+        return self._nests
 
     def explain(self) -> str:
         """The level in words: which parts of the sandbox work here, or why none and what to do about it."""
