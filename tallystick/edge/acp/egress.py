@@ -186,7 +186,7 @@ async def _head(reader: asyncio.StreamReader) -> tuple[str, str, list[str]]:
     try:
         async with asyncio.timeout(_HEAD_SECONDS):
             raw = await reader.readuntil(b"\r\n\r\n")
-    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
         raise _Wrong("This is a proxy, and that was no request to one.") from None
     lines = raw.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     found = _LINE.match(lines[0])
