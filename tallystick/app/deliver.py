@@ -23,9 +23,9 @@ from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.events import Text
-from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
+from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix, short
 from tallystick.core.limits import Limits
-from tallystick.core.model import Fact
+from tallystick.core.model import Fact, Reason
 from tallystick.core.route import agent_mode, is_stopped
 from tallystick.core.rows import DeliveryRow, Row, TaskRow
 from tallystick.core.state import Delivery, Work
@@ -34,6 +34,8 @@ from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 5.0
 _AGAIN_SECONDS = 1.0
+_LOOK = 200
+"""So many due deliveries are looked at for a free place: what waits for one session holds up nobody else's work."""
 
 
 class Deliverer:
@@ -149,8 +151,10 @@ class Deliverer:
             if free <= 0:
                 continue
             now = self._clock.now()
-            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=free):
-                await self._dispatch(agent, str(row["task_id"]), str(row["delivery_id"]))
+            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=_LOOK):
+                free -= await self._dispatch(agent, str(row["task_id"]), str(row["delivery_id"]))
+                if free <= 0:
+                    break
 
     async def _end_stopped(self, agent: Agent) -> None:
         """A person stopped it: what runs is ended, and what it had done until then is for a person to look at."""
@@ -168,13 +172,16 @@ class Deliverer:
 
     # --- one delivery -------------------------------------------------------------------------------------------
 
-    async def _dispatch(self, agent: Agent, task_id: str, delivery_id: str) -> None:
+    async def _dispatch(self, agent: Agent, task_id: str, delivery_id: str) -> bool:
+        """Whether it was sent on its way."""
         work = await self._heads.work(task_id)
         if work is None or delivery_id in self._pushes or self._held_back(work, agent):
-            return
+            return False
+        if await self._was_for_one_that_ended(work):
+            return False
         plan = await self._transports[agent.connection].plan(agent, work)
         if plan is None:
-            return  # every session of it is busy; it is looked at again when one is not
+            return False  # the session that it needs is busy; it is looked at again when it is not
         lease = cmd.LeaseDelivery(
             task_id=task_id,
             delivery_id=delivery_id,
@@ -187,10 +194,22 @@ class Deliverer:
             outcome = await self._executor.execute(lease, HOST)
         except Refused:
             self._transports[agent.connection].unplanned(plan)
-            return  # lost the race, or it is no longer due
+            return False  # lost the race, or it is no longer due
         self._reached("deliver.after_lease")
         if outcome.work is not None:
             self._push(agent, outcome.work, delivery_id, adopted=False)
+        return True
+
+    async def _was_for_one_that_ended(self, work: Work) -> bool:
+        """`@reviewer/ses_…` is that very session or nothing: what was only for one that has ended is for nobody."""
+        session = self._heads.directory.sessions.get(work.task.session_wanted)
+        if session is None or not session.ended:
+            return False
+        who = self._heads.directory.alias_of(work.task.assignee)
+        text = f"The session {short(session.session_id)} that it was for has ended. Ask the role instead: {who}"
+        command = cmd.FailTask(task_id=work.task.task_id, text=Text(body=text), why=Reason.OFFLINE)
+        await self._tell(command, HOST)
+        return True
 
     def _held_back(self, work: Work, agent: Agent) -> bool:
         paused = agent_mode(agent, self._heads.directory, work.task.workspace) != "running"

@@ -87,7 +87,7 @@ def _human(r: ev.Recorded) -> bool:
 
 _ASKED = (
     "assignee expects done_when reviewer deadline_at digest parent retry_of depth "
-    "on_failure compensates inputs repository base_commit budget provider promise level rule wake"
+    "on_failure compensates inputs repository base_commit budget provider promise level rule wake fresh fork_of"
 ).split()
 _asked = attrgetter(*_ASKED)
 
@@ -222,6 +222,8 @@ def _reassigned(t: Task, _r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any
         **_no_holder(),
         "assignee": e.assignee,
         "session_wanted": e.session,
+        "fresh": False,
+        "fork_of": "",
         "provider": e.provider,
         "promise": e.promise,
         "last_holder": "",

@@ -230,7 +230,7 @@ def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigne
     if c.assignee and c.assignee == (task.reviewer or ""):
         raise invalid("The reviewer cannot be the assignee.", "Choose another assignee.")
     agent = check_assignee(c.assignee, task.workspace, ctx)
-    check_session(c.session, c.assignee, ctx)
+    check_session(c.session, c.assignee, task.workspace, ctx)
     check_cycle(c.assignee, ctx)
     state, reason, rule = admission(agent, c.assignee, task.requester, ctx)
     if state is S.REJECTED:

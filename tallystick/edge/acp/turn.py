@@ -13,7 +13,8 @@ from tallystick.app.ports import Envelope
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.state import Work
 from tallystick.edge.acp import gate, words
-from tallystick.edge.acp.session import SERVER, Session
+from tallystick.edge.acp.launch import SERVER
+from tallystick.edge.acp.session import Session
 from tallystick.edge.acp.updates import Turn
 
 _GRACE: Final = 5.0
