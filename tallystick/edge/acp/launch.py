@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from tallystick.app.ports import Job, Sandbox
+from tallystick.app.ports import Job, Sandbox, WayOut
 from tallystick.core.directory import Agent
 from tallystick.edge.acp import place, private
 from tallystick.edge.acp.around import Around
@@ -48,6 +48,16 @@ class Launch(msgspec.Struct, frozen=True):
     def socket(self) -> Path:
         """Its own socket: whoever connects there is this session."""
         return self.around.sockets / f"{self.session_id[-12:].lower()}.sock"
+
+    @property
+    def way(self) -> Path:
+        """Where its network's way out begins, if that is limited."""
+        return self.socket.with_suffix(".net")
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether its client's own sandbox would not start inside of ours."""
+        return self.client.own_sandbox and not self.around.runner.nests()
 
     @property
     def home(self) -> Path:
@@ -115,8 +125,8 @@ class Launch(msgspec.Struct, frozen=True):
         return {**given, "PATH": path, **who, **client, **private.variable(self.client, self.settings)}
 
     def _sandbox(self, program: str, path: str) -> Sandbox | None:
-        wanted = self.own.sandbox if self.own.sandbox is not None else not self.client.own_sandbox
-        if not wanted and self.agent.required != "E3":
+        wanted = self.own.sandbox if self.own.sandbox is not None else not self.is_apart
+        if not wanted and self.agent.required != "E3" and self.own.network is None:
             return None
         return self._confined(program, path)
 
@@ -139,6 +149,14 @@ class Launch(msgspec.Struct, frozen=True):
                 *[name for name in state if Path(name).exists()],
                 *self.own.writable,
             ),
-            network=True,
+            network=self.own.network is None,
+            way_out=self._way_out(),
             required=self.agent.required == "E3",
+            nests=self.client.own_sandbox,
         )
+
+    def _way_out(self) -> WayOut | None:
+        if self.own.network is None:
+            return None
+        doors = sorted((place.host, place.port) for place in self.own.network.endpoints if place.is_loopback)
+        return WayOut(str(self.way), tuple(doors))

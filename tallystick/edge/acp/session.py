@@ -19,6 +19,7 @@ from tallystick.edge.acp.around import Around, Update
 from tallystick.edge.acp.errors import gone
 from tallystick.edge.acp.launch import Launch
 from tallystick.edge.acp.manner import set_up
+from tallystick.edge.acp.reach import Reach
 from tallystick.edge.acp.registry import DRIVEN, Driven
 from tallystick.edge.acp.settings import Own, own
 from tallystick.edge.acp.updates import Replay
@@ -54,6 +55,7 @@ class Session:
         """What was replayed when the conversation was loaded by this host; None where it was begun by it."""
         self.took: Callable[[Update], None] = lambda _update: None
         self.permit: Callable[[Update, list[Update]], Awaitable[str]] = _nobody
+        self.reach = Reach()
         self._speech: Speech | None = None
         self._loading: Replay | None = None
         self._canary: Canary | None = None
@@ -154,6 +156,7 @@ class Session:
         await asyncio.to_thread(private.put, self.client, launch.settings, launch.home, named, launch.server())
         around = self._around
         self.job_id = f"acp-{around.driving.new_id(Prefix.TURN)[4:]}"
+        await self.reach.open(launch)
         pipes = await around.runner.open(launch.job(self.job_id))
         self.sandbox = pipes.level
         begun: Speech = speech.Speech(pipes, self._updated, self._permitted)
@@ -206,7 +209,7 @@ class Session:
 
     async def _describe(self, speech: Speech, mode: str) -> None:
         proof = await self._asks(speech, mode)
-        self.level, self.detail = level.shown(self.sandbox, proof, self._around.runner)
+        self.level, self.detail = level.shown(self.sandbox, proof, self.launch)
         level.refuse_shown(self.agent, self.level, self.detail)
         about = About(
             client=self.client.name,
@@ -226,7 +229,7 @@ class Session:
 
         if not self.own.canary:
             return Proof(enforced=False, detail="not proved: its canary is off")
-        key = "\0".join((self.client.name, *self.agent.argv, speech.version, mode, self.agent.model))
+        key = "\0".join((self.client.name, *self.agent.argv, speech.version, mode, self.agent.model, self.sandbox))
         known = self._around.proved.get(key)
         if known is None:
             number = self._around.driving.new_id(Prefix.TURN)[-12:].lower()
@@ -260,6 +263,7 @@ class Session:
         speech, self._speech = self._speech, None
         if speech is not None:
             await speech.close()
+        await self.reach.close()
         if not self.job_id:
             return True
         job_id = self.job_id
