@@ -63,8 +63,8 @@ class Due:
         return {target: sorted(items.values(), key=lambda item: -item.position) for target, items in found.items()}
 
     async def _in_vain(self, agent: Agent) -> list[tuple[str, Item]]:
-        """What a session that the host drives was told of in a turn that broke off: it may have read it before that, and
-        has done nothing with it."""
+        """What a session that the host drives was told of in a turn that broke off: it may have read it by then,
+        and has done nothing with it."""
         found: list[tuple[str, Item]] = []
         for target, wake in agent.waking.wakes.items() if agent.connection == "drive" else ():
             told = wake.items if wake.outcome in _BROKE_OFF else ()

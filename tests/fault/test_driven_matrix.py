@@ -6,9 +6,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
@@ -84,7 +85,7 @@ class Moment(NamedTuple):
 
     steps: tuple = (TAKE, "effect", DONE)
     reached: Callable = is_prompted
-    plan: dict = {}
+    plan: Mapping = MappingProxyType({})
     prompts: int = 1
     """So many prompts hand the task over in all."""
     resumed: bool = True
