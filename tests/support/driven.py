@@ -56,6 +56,17 @@ class Stage(Place):
         line = shlex.join([sys.executable, str(program), str(self.folder)])
         return self.call("join", name=name, drive=line, **form)
 
+    def known(self, client, name="reviewer", more="", **form):
+        """Join the scripted agent as if it were a client of the table: what that one says, it is taken for."""
+        folder = self.place / f"{client}.bin"
+        folder.mkdir()
+        program = folder / f"{client}-acp"
+        program.write_text(f"#!/bin/sh\nexec {shlex.join([sys.executable, str(AGENT), str(self.folder)])}\n")
+        program.chmod(0o755)
+        self.own(name, f'mode = "ask"\nsandbox = false\ncanary = false\n{more}')
+        path = os.pathsep.join([str(folder), os.environ["PATH"]])
+        return self.call("join", env={"PATH": path}, name=name, drive=client, **form)
+
     def ask(self, *steps, to="reviewer", **form):
         """A task whose words are a script."""
         return self.call("ask", address=f"@{to}", **{"title": "a task", "body": do(*steps), **form})["task_id"]
@@ -99,6 +110,11 @@ class RealStage(Stage):
         self.person = self.place / "person"
         for name in ("home", "tmp"):
             (self.person / name).mkdir(parents=True)
+
+    def turns_to(self, client):
+        """Whoever joins from here on is this client."""
+        package = {"codex": "codex-acp", "claude": "claude-agent-acp"}[client]
+        self.client_name, self.bin = client, need(package) / "node_modules" / ".bin"
 
     def join(self, name="reviewer", more="", **form):
         """Join the real client under a name, with a home and keys of its own."""
