@@ -174,9 +174,7 @@ class Running:
             await self._driving.noted(task.task_id, turn_id, text, spent, updates)
         return task.spent.plus(spent).over(task.budget)
 
-    def _outcome(
-        self, prompt: asyncio.Task[dict[str, Any]]
-    ) -> tuple[str, str, dict[str, Any] | None, str]:
+    def _outcome(self, prompt: asyncio.Task[dict[str, Any]]) -> tuple[str, str, dict[str, Any] | None, str]:
         error = prompt.exception() if not prompt.cancelled() else None
         client = self.session.client
         if isinstance(error, ClientError) and quota.in_error(client, error):
