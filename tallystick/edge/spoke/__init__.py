@@ -1,0 +1,1 @@
+"""The hub: capabilities that programs of any kind offer and reach for, over REACH-RPC."""
