@@ -135,6 +135,29 @@ async def facts_of(call, words):
     return 0
 
 
+async def frames(call):
+    """Every frame comes back, `many` times; holds the client for good after one that says so."""
+    count = 0
+
+    def take(frame):
+        nonlocal count
+        count += 1
+        if frame == "hold":
+            call.hold(True)
+        asyncio.get_running_loop().create_task(answer(frame))
+
+    async def answer(frame):
+        for _ in range(frame.get("many", 1) if isinstance(frame, dict) else 1):
+            try:
+                await call.frame(frame)
+            except ConnectionError:
+                return
+
+    call.listen(take)
+    await call.interrupted()
+    return count
+
+
 async def leave(call, words):
     return int(words[0])
 
@@ -164,6 +187,7 @@ def build(settings):
     server.bounds = Bounds(**BOUNDS)
     server.ops.update(
         echo=echo,
+        frames=frames,
         facts=facts,
         boom=boom,
         refuse=refuse,
