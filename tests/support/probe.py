@@ -10,6 +10,7 @@ sys.path.insert(0, str(ROOT))
 
 from tallystick import bootstrap  # noqa: E402
 from tallystick.core.errors import ErrorCode, Refused  # noqa: E402
+from tallystick.edge.api import ApiServer  # noqa: E402
 from tallystick.edge.api.connection import Bounds  # noqa: E402
 
 BOUNDS = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
@@ -182,7 +183,7 @@ plain_build = bootstrap.build
 
 def build(settings):
     host = plain_build(settings)
-    server = host.services[-1]
+    server = next(service for service in host.services if isinstance(service, ApiServer))
     SERVER.append(server)
     server.bounds = Bounds(**BOUNDS)
     server.ops.update(

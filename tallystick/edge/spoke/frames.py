@@ -151,7 +151,7 @@ class Sail(Shape, frozen=True):
     """SAIL of a client: have this done by whoever offers the capability."""
 
     payload: Any = None
-    context: Any = None
+    context: dict[str, Any] = {}
     """What the other side should know besides: a slice made by the sender."""
     to: Literal["one", "all"] = "one"
     retry: Literal["retreat", "none"] = "retreat"
@@ -207,7 +207,7 @@ class Deliver(Shape, frozen=True):
     fence: int
     attempt: int
     payload: Any
-    context: Any = None
+    context: dict[str, Any] = {}
     deadline_at: float = 0.0
     """UTC seconds; 0: none."""
     caller: str = ""
