@@ -99,6 +99,7 @@ class SpokeStore:
                 pass
         finally:
             connection.close()
+            _OPEN.discard(_mark(self.path))
 
     def _round(self, connection: sqlite3.Connection) -> bool:
         """One transaction of what is asked. False: that was all."""
@@ -198,8 +199,29 @@ _Wish: TypeAlias = tuple[Step, _Answer]
 # --- the file -----------------------------------------------------------------------------------------------------
 
 
+_OPEN: set[tuple[int, str]] = set()
+"""The stores that are open in this process. Looked at before a file is touched: to close any descriptor of a file ends
+all locks that the process has on it."""
+
+_OPENING = threading.Lock()
+
+
 def _opened(path: Path) -> tuple[sqlite3.Connection, str]:
     """The connection and the store's id."""
+    mark = _mark(path)
+    with _OPENING:
+        if mark in _OPEN:
+            raise _taken(path)
+        opened = _connected(path)
+        _OPEN.add(mark)
+        return opened
+
+
+def _mark(path: Path) -> tuple[int, str]:
+    return os.getpid(), os.path.realpath(path)
+
+
+def _connected(path: Path) -> tuple[sqlite3.Connection, str]:
     try:
         _make(path)
         connection = sqlite3.connect(path, isolation_level=None, timeout=0, check_same_thread=False)
@@ -265,11 +287,7 @@ def _create(connection: sqlite3.Connection, path: Path) -> None:
 def _unusable(path: Path, error: sqlite3.Error) -> ReachRefused:
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return ReachRefused(
-            "conflict",
-            f"The store {path} is open in another process, or a second time in this one.",
-            "One spoke runs once: end the other, or give this one a spoke_id of its own.",
-        )
+        return _taken(path)
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         return ReachRefused(
             "unavailable", f"The store {path} cannot be written: {error}.", "See to the disk; nothing was lost."
@@ -278,4 +296,12 @@ def _unusable(path: Path, error: sqlite3.Error) -> ReachRefused:
         "internal",
         f"The store {path} is damaged: {error}.",
         "Move it aside and start again: the host then asks a person about what this spoke had begun (`tally failed`).",
+    )
+
+
+def _taken(path: Path) -> ReachRefused:
+    return ReachRefused(
+        "conflict",
+        f"The store {path} is open already, in another process or in this one.",
+        "One spoke runs once: end the other, or give this one a spoke_id of its own.",
     )
