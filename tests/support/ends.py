@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import httpx
 import websockets
-from tallystick.sdk.link import LinkLost, MemoryLink
 from websockets.asyncio.client import connect
 
 from tallystick import bootstrap, wire
@@ -23,7 +22,8 @@ from tallystick.app.home import HomeGuard
 from tallystick.config import Settings
 from tallystick.core.identity import Prefix, make_id
 from tallystick.core.limits import Limits
-from tallystick.edge.spoke import Hub, LinkLine
+from tallystick.edge.spoke import Hub
+from tallystick.sdk.link import LinkLost, MemoryLink
 
 PATIENCE = 20.0
 LONG = 60_000
@@ -247,8 +247,7 @@ class MemoryEnd(End):
 
     async def open(self) -> Self:
         self.link, other = MemoryLink.pair()
-        self.line = LinkLine(other, self.haven.facts)
-        self.visit = asyncio.create_task(self.haven.hub.serve(self.line))
+        self.visit = asyncio.create_task(self.haven.hub.attach(other, self.haven.facts))
         self.read(self.link.receive)
         return self
 
@@ -257,7 +256,6 @@ class MemoryEnd(End):
 
     async def close(self) -> None:
         self.link.close()
-        self.line.close()
         await super().close()
         await asyncio.gather(self.visit, return_exceptions=True)
 
