@@ -19,7 +19,7 @@ import msgspec
 from bench.machine import Machine
 from bench.table import Row, Skip
 
-GROUPS = ("sync", "cli", "mcp", "acp", "submit", "cycle", "size", "disk")
+GROUPS = ("sync", "cli", "mcp", "acp", "submit", "cycle", "reach", "size", "disk")
 RESULTS = Path(__file__).parent / "results"
 
 
