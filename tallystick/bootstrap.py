@@ -354,8 +354,9 @@ USAGE: dict[str, str] = {
     "--diagnostics shows the newest diagnostics of the host instead.",
     "try": "usage tally try\n\nShow the main job on a real repository, in a temporary place. It needs git, takes some\n"
     "seconds, touches nothing of yours, and exits with 1 where something is not as promised.",
-    "demo": "usage tally demo reach\n\nShow three spokes in three processes that make a report together, one failure and what puts it\n"
-    "right, in a temporary place. It touches nothing of yours, and exits with 1 where something is not as promised.",
+    "demo": "usage tally demo reach\n\nShow three spokes in three processes that make a report together, a failure,\n"
+    "and what puts it right, in a temporary place. It touches nothing of yours, and exits with 1 where something is\n"
+    "not as promised.",
 }
 """What `--help` says of the verbs that are never asked of a host."""
 

@@ -1,15 +1,17 @@
 """The three spokes of `tally demo reach`, each a process of its own.
 
-They are programs as a builder of agents would write them: the SDK, and nothing else of Tallystick. What they do is
-printed, one line at a time.
+They are programs as a builder of agents would write them: the SDK, and nothing else of Tallystick. Handlers that touch
+files are plain functions, which the SDK runs in threads. What they do is printed, one line at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import sys
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ TOGETHER_SECONDS = 20.0
 REPORT_MS = 60_000
 """The time of a whole report, and of each of its parts."""
 
-Handler = Callable[[ReachMessage], Awaitable[Any]]
+Handler = Callable[[ReachMessage], Any]
 Offers = list[tuple[Capability, Handler]]
 
 
@@ -38,14 +40,14 @@ def collector() -> Offers:
     return [(Capability("LogCollect"), collect), (Capability("LogRepair"), repair)]
 
 
-async def collect(message: ReachMessage) -> dict[str, list[str]]:
+def collect(message: ReachMessage) -> dict[str, list[str]]:
     """The log files of a folder, by name."""
     found = sorted(str(path) for path in Path(message.payload["folder"]).glob("*.log"))
     say(f"found {len(found)} log files")
     return {"files": found}
 
 
-async def repair(message: ReachMessage) -> dict[str, str]:
+def repair(message: ReachMessage) -> dict[str, str]:
     """What can be read of a file stays, what cannot is marked. Its message is the notice of a failure."""
     path = Path(message.payload["payload"]["file"])
     path.write_bytes(path.read_bytes().decode("utf-8", "replace").encode())
@@ -60,18 +62,18 @@ class Summaries:
     """Summaries of single files. The first three wait until all of them have begun."""
 
     def __init__(self) -> None:
-        self._begun = 0
-        self._together = asyncio.Event()
+        self._numbers = itertools.count()
+        self._together = threading.Barrier(3)
 
     def offers(self) -> Offers:
         """One capability, three at a time."""
         return [(Capability("LogSummarize", concurrency=3), self.summarize)]
 
-    async def summarize(self, message: ReachMessage) -> dict[str, Any]:
+    def summarize(self, message: ReachMessage) -> dict[str, Any]:
         """How many lines, and how many of them are errors. A file that is no text is an exception, as it comes."""
         path = Path(message.payload["file"])
         say(f"begins {path.name}")
-        await self._until_three_run()
+        self._until_three_run()
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError as error:
@@ -80,12 +82,9 @@ class Summaries:
         say(f"has read {path.name}")
         return {"file": path.name, "lines": len(lines), "errors": sum("ERROR" in line for line in lines)}
 
-    async def _until_three_run(self) -> None:
-        self._begun += 1
-        if self._begun == 3:
+    def _until_three_run(self) -> None:
+        if next(self._numbers) < 3 and self._together.wait(TOGETHER_SECONDS) == 0:
             say("three run at the same time")
-            self._together.set()
-        await asyncio.wait_for(self._together.wait(), TOGETHER_SECONDS)
 
 
 def summarizer() -> Offers:

@@ -1,5 +1,5 @@
-"""A strait: the one passage between a process and the host's socket, where each frame of REACH-RPC is seen as it passes,
-and where a test has something happen at exactly one of them."""
+"""A strait: the one passage between a process and the host's socket. Each frame of REACH-RPC is seen as it passes, and
+a test has something happen at exactly one of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Self
 
 Seen = tuple[str, str]
-"""`("to host" | "from host", "BEGIN")`: which way a frame went, and its kind."""
+"""`("to host" | "from host", "BEGIN")`: which way a frame went, and its kind; of an ACK also what it acknowledges."""
 
 TO_HOST, FROM_HOST = "to host", "from host"
 
@@ -32,7 +33,7 @@ class Strait:
         self.threads: list[threading.Thread] = []
         self.server = socket.socket(socket.AF_UNIX)
 
-    def __enter__(self) -> Strait:
+    def __enter__(self) -> Self:
         with suppress(FileNotFoundError):
             os.unlink(self.path)
         self.server.bind(self.path)
@@ -106,7 +107,8 @@ class Strait:
         frame = json.loads(line).get("frame")
         if frame is None:
             return
-        seen = (way, frame["header"]["msg_type"])
+        kind = frame["header"]["msg_type"]
+        seen = (way, f"ACK of {frame['body'].get('of')}" if kind == "ACK" else kind)
         with self.lock:
             self.seen.append(seen)
             act = next((act for trap, act in self.traps if trap == seen), None)
