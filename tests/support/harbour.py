@@ -63,8 +63,18 @@ class Harbour(Place):
 
     def program(self, name, wishes, strait):
         """One of the programs of `tests/support`, behind that strait."""
-        argv = [sys.executable, str(HERE / name), json.dumps(wishes)]
+        argv = [*self.inside(strait), sys.executable, str(HERE / name), json.dumps(wishes)]
         return self.spawn(*argv, env={"TALLY_SOCKET": self.straits[strait].path}, cwd=self.place)
+
+    def inside(self, _strait):
+        """What stands in front of a program's command."""
+        return ()
+
+    def shift(self, what, seconds):
+        """Move the host's wall clock (`clock`), or let its machine sleep for so long (`asleep`)."""
+        new = self.place / f"{what}.new"
+        new.write_text(str(seconds))
+        new.replace(self.place / what)
 
     def is_offered(self):
         return [route["status"] for route in self.routes()] == ["online"]

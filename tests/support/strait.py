@@ -29,6 +29,8 @@ class Strait:
         self.seen: list[Seen] = []
         self.lock = threading.Lock()
         self.traps: list[tuple[Seen, Callable[[], object]]] = []
+        self.cuts: set[int] = set()
+        """All connections break after so many frames in all."""
         self.lines: set[socket.socket] = set()
         self.threads: list[threading.Thread] = []
         self.server = socket.socket(socket.AF_UNIX)
@@ -111,7 +113,10 @@ class Strait:
         seen = (way, f"ACK of {frame['body'].get('of')}" if kind == "ACK" else kind)
         with self.lock:
             self.seen.append(seen)
+            cut = len(self.seen) in self.cuts
             act = next((act for trap, act in self.traps if trap == seen), None)
             self.traps = [trap for trap in self.traps if trap[1] is not act]
         if act is not None:
             act()
+        if cut:
+            self.cut()
