@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias, overload
 
 from tallystick.sdk.capability import Capability, plain, target_of
@@ -13,11 +14,14 @@ from tallystick.sdk.current import IN_HAND
 from tallystick.sdk.dialling import dial_for
 from tallystick.sdk.errors import ReachError, ReachTimeout, invalid
 from tallystick.sdk.frames import Frame, frame
+from tallystick.sdk.handlers import Handler
 from tallystick.sdk.harbour import Harbour
 from tallystick.sdk.ids import new_id
 from tallystick.sdk.link import Dial
+from tallystick.sdk.place import anchor_name
 from tallystick.sdk.result import ReachHandle, ReachResult
 from tallystick.sdk.schema import Schema
+from tallystick.sdk.spoke import Spoke
 from tallystick.sdk.tracing import sailing, traceparent
 from tallystick.sdk.voyage import Voyage
 
@@ -177,6 +181,29 @@ class ReachClient:
         except ReachError as error:
             return error
         return found
+
+    async def anchor(self, target_capability: str | Capability, handler: Handler) -> Spoke:
+        """Register for a capability for good, and handle its messages from now on, as a `Spoke` would.
+
+        The registration stands while this program is away: messages wait for it then (at most 1,000, seven days) and
+        come when it calls this again. It is named by the sender and the capability, so one program at a time may hold
+        it. Returns the started spoke, for `drain` and `stop`."""
+        offered = target_capability
+        if not isinstance(offered, Capability):
+            name, _, version = target_of(offered).partition("@")
+            offered = Capability(name, version or "1.0")
+        offered = replace(offered, standing=True)
+        spoke = Spoke(
+            anchor_name(self._sender, offered.name),
+            [offered],
+            {offered.name: handler},
+            self._hub_url,
+            self._token,
+            workspace=self._workspace,
+            link=self._link,
+        )
+        await spoke.start()
+        return spoke
 
     async def retreat(self, msg_id: str) -> str:
         """Take a message back. Where its handler did not begin it is scheduled again; where it did, this is refused

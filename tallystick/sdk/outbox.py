@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
 
 from tallystick.sdk.channel import Channel, pauses
 from tallystick.sdk.digest import digest_of
@@ -31,10 +34,20 @@ class Outbox:
 
     def post(self, delivery: str, fence: int, msg_id: str, outcome: Outcome, *, is_kept: bool = True) -> None:
         """Send it until it is acknowledged; `is_kept`: the store knows of it, and is told then."""
-        if delivery in self._sending:
-            return
-        sending = asyncio.create_task(self._send(delivery, outcome_frame(delivery, fence, msg_id, outcome), is_kept))
-        self._sending[delivery] = sending
+        if delivery not in self._sending:
+            self._start(delivery, self._send(delivery, outcome_frame(delivery, fence, msg_id, outcome), is_kept))
+
+    def post_once(self, delivery: str, msg_id: str, outcome: Outcome) -> None:
+        """Tell of something that was not begun. Where this is lost, so is the link, and the host knows by that."""
+        if delivery not in self._sending:
+            self._start(delivery, self._send_once(outcome_frame(delivery, 0, msg_id, outcome)))
+
+    async def _send_once(self, sent: Frame) -> None:
+        with suppress(LinkLost):
+            await self._channel.send(sent)
+
+    def _start(self, delivery: str, doing: Coroutine[Any, Any, None]) -> None:
+        sending = self._sending[delivery] = asyncio.create_task(doing, name=f"outcome of {delivery}")
         sending.add_done_callback(lambda _: self._sending.pop(delivery, None))
 
     def forget(self, delivery: str) -> None:
@@ -71,7 +84,7 @@ class Outbox:
         except ReachError as error:
             if error.code in _PASSING:
                 return False
-            log.warning("The host did not take the outcome of delivery %s: %s", delivery, error)
+            log.info("The host did not take the outcome of delivery %s: %s", delivery, error)
         return True
 
 

@@ -1,9 +1,10 @@
-"""Where a spoke's store is when nobody says."""
+"""What a spoke and its store are called when nobody says."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +16,14 @@ def store_path(spoke_id: str, hub_url: str | None) -> Path:
     two hosts on one machine never share a store."""
     hub = hub_url or os.path.realpath(wire.home())
     return _state() / "spokes" / hashlib.sha256(os.fsencode(hub)).hexdigest()[:12] / f"{spoke_id}.db"
+
+
+def anchor_name(sender: str | None, capability: str) -> str:
+    """The spoke_id of a standing registration: the same each time the same sender registers for it."""
+    who = sender or wire.caller_environment().get("TALLY_AGENT") or "person"
+    whole = f"{who}-{capability}"
+    plain = re.sub(r"[^a-z0-9]+", "-", whole.lower()).strip("-")[:48]
+    return plain if plain == whole else f"{plain}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}".lstrip("-")
 
 
 def _state() -> Path:

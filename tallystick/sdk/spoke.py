@@ -8,8 +8,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from tallystick.sdk.address import address_of
 from tallystick.sdk.capability import Capability
 from tallystick.sdk.dialling import dial_for
 from tallystick.sdk.errors import ReachRefused, invalid
@@ -19,6 +20,9 @@ from tallystick.sdk.outbox import ACK_SECONDS
 from tallystick.sdk.place import store_path
 from tallystick.sdk.running import Plan, Running
 from tallystick.sdk.store import SpokeStore
+
+if TYPE_CHECKING:
+    from tallystick.sdk.callback import CallbackDoor
 
 log = logging.getLogger("tallystick.sdk")
 
@@ -41,6 +45,9 @@ class Spoke:
       directory for the state of programs, in a folder for the host it belongs to; not in `TALLY_HOME`, which is the
       host's alone. A file belongs to one spoke of one host, and is opened by one process at a time.
     - `workspace`: where it offers them; default: that of the working directory, else `default`.
+    - `endpoint`: the spoke's own `https://…` address, for a program behind a web server that keeps no connection: the
+      host posts to it, and the program mounts `spoke.app` (ASGI) there. Needs `hub_url`. What is posted is taken only
+      with the host's signature, not older than five minutes, and once.
     - `link`: opens links in place of `hub_url`, for a host in the same process and for tests.
 
     Raises `ReachRefused` `invalid` for values outside these bounds.
@@ -56,6 +63,7 @@ class Spoke:
         store: str | os.PathLike[str] | None = None,
         *,
         workspace: str = "",
+        endpoint: str = "",
         link: Dial | None = None,
     ) -> None:
         if not isinstance(spoke_id, str) or not _SPOKE_ID.fullmatch(spoke_id):
@@ -63,11 +71,17 @@ class Spoke:
                 f"{spoke_id!r} is no spoke_id.", "Use 1 to 63 of a-z, 0-9 and '-', beginning with a letter or digit."
             )
         self.spoke_id = spoke_id
+        self.app: CallbackDoor | None = None
+        """With an `endpoint`: the ASGI application to mount there."""
+        dial = link
+        if endpoint:
+            self.app = _door(hub_url, token, endpoint, spoke_id, workspace)
+            dial = self.app.dial
         self._plan = Plan(
             spoke_id=spoke_id,
             offers=_paired(tuple(capabilities), handler_map),
             workspace=workspace,
-            dial=link or dial_for(hub_url, token, workspace=workspace),
+            dial=dial or dial_for(hub_url, token, workspace=workspace),
         )
         self._path = Path(store) if store is not None else store_path(spoke_id, hub_url)
         self._running: Running | None = None
@@ -150,6 +164,15 @@ def _paired(
         if not callable(handler):
             raise invalid(f"The handler of {name!r} cannot be called.", "Give a function of one ReachMessage.")
     return tuple((one, handlers[one.name]) for one in capabilities)
+
+
+def _door(hub_url: str | None, token: str | None, endpoint: str, spoke_id: str, workspace: str) -> CallbackDoor:
+    """Where the host posts to. Loaded when a spoke has an endpoint."""
+    from tallystick.sdk.callback import CallbackDoor
+
+    if hub_url is None:
+        raise invalid("A spoke with an endpoint needs a hub_url to post to.", "Give the address of the host.")
+    return CallbackDoor(address_of(hub_url, token), endpoint, spoke_id, workspace)
 
 
 def _needs_loop() -> None:

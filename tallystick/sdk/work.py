@@ -25,10 +25,12 @@ log = logging.getLogger("tallystick.sdk")
 Stage: TypeAlias = Literal["queued", "begun", "running", "over"]
 """`queued`: waits for a slot · `begun`: stored, and the host is being told · `running`: the handler runs."""
 
-_UNKNOWN = Outcome(
+UNKNOWN = Outcome(
     code="unverified",
-    message="This was begun before and nobody knows what came of it, so it is not run again.",
+    message="It was begun in an earlier process of the spoke, and what came of it is not known. It is not run again.",
 )
+"""Of what the store knows to be begun, and no handler is running for."""
+
 _OTHER_BODY = Outcome(
     code="conflict", message="The same key was used before with another payload or context.", began=False
 )
@@ -123,7 +125,7 @@ class Work:
             self._answer(Outcome(code="unavailable", message=str(error), began=False))
             return
         if verdict.say in ("conflict", "doubt"):
-            self._answer(_OTHER_BODY if verdict.say == "conflict" else _UNKNOWN)
+            self._answer(_OTHER_BODY if verdict.say == "conflict" else UNKNOWN)
             return
         if not await self.begin(ask):
             store.soon(lambda tables: tables.forget(ask.delivery))

@@ -13,7 +13,7 @@ from tallystick.sdk.digest import digest_of
 from tallystick.sdk.errors import ReachError, ReachRefused, invalid
 from tallystick.sdk.frames import Frame, Heard, Sail, frame, refusal
 from tallystick.sdk.tables import Ask, Held, Outcome
-from tallystick.sdk.work import Bench, Station, Work
+from tallystick.sdk.work import UNKNOWN, Bench, Station, Work
 
 log = logging.getLogger("tallystick.sdk")
 
@@ -109,13 +109,11 @@ class Works:
 
     def _tell(self, heard: Heard, delivery: str, held: Held | None) -> None:
         """What is known of a delivery that no work is under way for."""
-        outcome = held.outcome if held else Outcome(code="canceled", message="It was not begun here.", began=False)
-        if outcome is None:
-            outcome = Outcome(
-                code="unverified", message="It was begun in an earlier process; its outcome is not known."
-            )
-        fence = held.fence if held else 0
-        self._bench.outbox.post(delivery, fence, heard.msg_id, outcome, is_kept=held is not None)
+        if held is None:
+            none = Outcome(code="canceled", message="It was not begun here.", began=False)
+            self._bench.outbox.post_once(delivery, heard.msg_id, none)
+        else:
+            self._bench.outbox.post(delivery, held.fence, held.message, held.outcome or UNKNOWN)
 
     # --- ANCHOR ---
 
@@ -128,8 +126,8 @@ class Works:
         """What the host wants of a delivery that ANCHOR told of."""
         work = self._by_delivery.get(held.delivery)
         if do != "drop":
-            if held.outcome is not None and work is None:
-                self._bench.outbox.post(held.delivery, held.fence, held.message, held.outcome)
+            if work is None and (held.outcome is not None or do == "go_on"):  # there is nobody to go on with it
+                self._bench.outbox.post(held.delivery, held.fence, held.message, held.outcome or UNKNOWN)
             return
         self._bench.outbox.forget(held.delivery)
         self._bench.store.soon(lambda tables: tables.drop(held.delivery))
@@ -157,7 +155,7 @@ class Works:
             if not await work.cancel("The spoke stopped."):
                 self._leave(delivery)
                 gone = Outcome(code="unavailable", message="The spoke stopped before it began.", began=False)
-                self._bench.outbox.post(delivery, work.ask.fence, work.ask.message, gone, is_kept=False)
+                self._bench.outbox.post_once(delivery, work.ask.message, gone)
 
 
 def ask_of(heard: Heard, sail: Sail, station: Station) -> Ask:

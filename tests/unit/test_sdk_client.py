@@ -1,4 +1,4 @@
-"""A client against a hub that does as told: what it sends, what it makes of the answers, what it does when they fail."""
+"""A client against a hub that does as told: what it sends, and what it makes of the answers."""
 
 from __future__ import annotations
 
@@ -119,9 +119,7 @@ async def test_a_message_is_sent_again_with_the_same_id_when_the_link_is_lost(cl
     assert port.links == 2
 
 
-async def test_a_dispatch_keeps_the_order_and_tells_each_failure_as_what_it_is(
-    client: ReachClient, port: Port
-) -> None:
+async def test_a_dispatch_keeps_the_order_and_tells_each_failure_as_what_it_is(client: ReachClient, port: Port) -> None:
     port.outcomes |= {"Bad": "failed", "Gone": "offline"}
     requests = [
         {"target_capability": "Echo", "payload": 1},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 
 from tallystick import Capability, ReachMessage, ReachRefused, Spoke
-from tallystick.sdk import outbox
+from tallystick.sdk import outbox, tables
+from tallystick.sdk.tables import Tables
 from tests.support.reach import ScriptedHub
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -345,9 +347,7 @@ async def test_a_new_attempt_at_what_was_begun_is_the_decision_of_the_host(tmp_p
 
 async def test_an_idempotent_capability_runs_again_what_was_begun(tmp_path: Path) -> None:
     bench = await crashed(tmp_path, "handler", idempotent=True)
-    await bench.hub.deliver(
-        "Echo", 1, delivery="dlv_1", task_id="tsk_1", msg_id="msg_1", dedup_key="k", caller="ann"
-    )
+    await bench.hub.deliver("Echo", 1, delivery="dlv_1", task_id="tsk_1", msg_id="msg_1", dedup_key="k", caller="ann")
     await bench.hub.got("RESULT")
     assert bench.ran == [1]
     await bench.spoke.stop()
@@ -379,8 +379,9 @@ from pathlib import Path
 from tallystick.sdk.store import SpokeStore
 asyncio.run(SpokeStore(Path(sys.argv[1])).open())
 """
-    done = subprocess.run([sys.executable, "-c", code, str(bench.store)], capture_output=True, text=True, check=False)
-    assert "is open already" in done.stderr
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, str(bench.store), stderr=subprocess.PIPE)
+    _, told = await child.communicate()
+    assert b"is open already" in told
 
 
 async def test_the_store_is_for_this_user_alone(bench: Bench) -> None:
@@ -400,8 +401,6 @@ async def test_the_store_is_for_this_user_alone(bench: Bench) -> None:
 async def test_a_store_that_cannot_be_used_says_why_and_what_to_do(
     tmp_path: Path, content: bytes | str, code: str, words: str
 ) -> None:
-    import sqlite3
-
     path = tmp_path / "echo.db"
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -417,30 +416,26 @@ async def test_a_store_that_cannot_be_used_says_why_and_what_to_do(
     assert path.read_bytes() == before
 
 
-async def test_results_beyond_the_newest_two_hundred_are_pruned(bench: Bench) -> None:
-    count = 230
-    for number in range(count):
+async def test_results_beyond_the_newest_two_hundred_are_pruned(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tables.HOT == 200
+    monkeypatch.setattr(tables, "HOT", 5)
+    for number in range(8):
         await bench.hub.deliver("Echo", number, dedup_key=f"k{number}", caller="ann")
         await bench.hub.got("RESULT")
     await bench.restart()
-    rows = await bench.spoke._running._store.do(
-        lambda tables: [tables._db.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("effects", "deliveries")]
-    )
-    assert rows == [200, 200]
-    await bench.hub.deliver("Echo", count - 1, dedup_key=f"k{count - 1}", caller="ann")
-    await bench.hub.got("RESULT")
-    assert len(bench.ran) == count
+    count = "SELECT count(*) FROM effects UNION ALL SELECT count(*) FROM deliveries"
+    assert await bench.spoke._running._store.do(lambda t: t._db.execute(count).fetchall()) == [(5,), (5,)]
+    for number in (7, 0):
+        await bench.hub.deliver("Echo", number, dedup_key=f"k{number}", caller="ann")
+        await bench.hub.got("RESULT")
+    assert bench.ran == [*range(8), 0]
 
 
 async def test_a_full_disk_loses_no_result(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.gate.clear()
     await bench.hub.deliver("Echo", 1)
     await bench.hub.until(lambda: bench.ran == [1])
-    tables, failures = "tallystick.sdk.tables.Tables.finish", []
-    import sqlite3
-
-    from tallystick.sdk.tables import Tables
-
+    failures: list[int] = []
     real = Tables.finish
 
     def full(self: Tables, *given: Any) -> None:
@@ -451,7 +446,7 @@ async def test_a_full_disk_loses_no_result(bench: Bench, monkeypatch: pytest.Mon
             raise error
         real(self, *given)
 
-    monkeypatch.setattr(tables, full)
+    monkeypatch.setattr(Tables, "finish", full)
     bench.gate.set()
     assert (await bench.hub.got("RESULT"))["body"]["payload"] == {"echo": 1}
     assert len(failures) == 3
@@ -459,14 +454,12 @@ async def test_a_full_disk_loses_no_result(bench: Bench, monkeypatch: pytest.Mon
 
 
 async def test_a_spoke_whose_disk_is_full_begins_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sqlite3
-
     def full(self: Any, *given: Any) -> None:
         error = sqlite3.OperationalError("database or disk is full")
         error.sqlite_errorname = "SQLITE_FULL"
         raise error
 
-    monkeypatch.setattr("tallystick.sdk.tables.Tables.begin", full)
+    monkeypatch.setattr(Tables, "begin", full)
     await bench.hub.deliver("Echo", 1)
     failed = await bench.hub.got("FAIL")
     assert (failed["body"]["code"], failed["body"]["began"]) == ("unavailable", False)
@@ -525,5 +518,3 @@ def test_a_thread_that_goes_on_after_its_loop_stays_begun(tmp_path: Path) -> Non
         assert ended(tmp_path, handle) == [{"state": "begun"}]
     finally:
         release.set()
-
-
