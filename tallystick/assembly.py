@@ -17,7 +17,7 @@ from tallystick.app.clock import Chance, HighWater, RandomIds, SystemClock
 from tallystick.app.custody import Custody, Hints, Refusals
 from tallystick.app.deliver import Deliverer
 from tallystick.app.desk.desk import FrontDesk
-from tallystick.app.desk.ground import Services
+from tallystick.app.desk.services import Services
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.driving import Driving
 from tallystick.app.due import Due
@@ -35,6 +35,8 @@ from tallystick.app.orphans import Orphans
 from tallystick.app.ports import Clock, Notifier, Transport, Waker
 from tallystick.app.presence import Presence
 from tallystick.app.proofs import Proofs
+from tallystick.app.reaches import Reaches
+from tallystick.app.routing import Routing
 from tallystick.app.sessions import Sessions
 from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
@@ -95,7 +97,9 @@ def assemble(
     blobs = KeptBlobs(BlobStore(home / "blobs"))
     git = GitCommands(home)
     runner = ProcessRunner(home, clock.clock, masks=(str(control_path(home).parent),), reached=reached)
-    heads, feed, presence, words = Heads(store), Feed(), Presence(clock, limits), Words(store)
+    heads, feed, presence = Heads(store), Feed(), Presence(clock, limits)
+    words = Words(store, heads.histories.of)
+    routing = Routing(store, heads, presence, clock)
     gather = Gather(store, heads, clock, presence, limits)
     views = Views(store, heads, presence, clock, feed, blobs, limits, runner.level)
     hints = Hints(home, wire.hint_path, heads, views)
@@ -120,7 +124,10 @@ def assemble(
     )
     driven = AcpTransport(around)
     transports: dict[str, Transport] = {"command": commands, "drive": driven}
-    deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, transports, diagnostics, reached)
+    deliverer = Deliverer(
+        store, heads, executor, words, clock, new_id, limits, transports, diagnostics, routing, reached
+    )
+    reaches = Reaches(store, heads)
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
     turns = Turns(lambda: heads.committed_directory)
     wakers: dict[str, Waker] = {"wake": CommandWaker(home, runner, limits), **wakers_of(turns, limits)}
@@ -160,6 +167,9 @@ def assemble(
             turns=turns,
             sessions=sessions,
             watches=watches,
+            routing=routing,
+            reaches=reaches,
+            deliverer=deliverer,
             engine=store.engine(),
             examine=(*[part.examine for part in notices], wakes.examine),
         )
@@ -167,7 +177,7 @@ def assemble(
     executor.stumbled = diagnostics.failure
     refusals, others = Refusals(executor, clock), (sessions, proofs)
     _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, others, first, refusals, notices)
-    executor.follow = _then(executor.follow, driving.committed)
+    executor.follow = _then(executor.follow, driving.committed, reaches.committed)
     protocol = Protocol(desk, diagnostics)
     ops = _ops(desk, life, stop, protocol)
     doors = [
@@ -204,10 +214,11 @@ def _inherited() -> dict[str, str]:
     return {"LANG": "C.UTF-8", "TERM": "dumb", **found}
 
 
-def _then(first: Callable[..., None], second: Callable[[ev.Recorded], None]) -> Callable[..., None]:
+def _then(first: Callable[..., None], *others: Callable[[ev.Recorded], None]) -> Callable[..., None]:
     def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
         first(recorded, rows)
-        second(recorded)
+        for other in others:
+            other(recorded)
 
     return follow
 

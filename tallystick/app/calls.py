@@ -37,6 +37,8 @@ class CallerFacts(msgspec.Struct, frozen=True, kw_only=True):
     directory: str = ""
     terminal: Terminal = Terminal()
     door: str = "api"
+    domains: tuple[str, ...] | None = None
+    """The domains that its token is registered for; None where it has none, as on the local socket."""
 
 
 class Call(Protocol):

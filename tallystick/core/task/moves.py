@@ -10,14 +10,14 @@ from typing import Any
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
-from tallystick.core.directory import Agent
+from tallystick.core.directory import PASSIVE, Agent
 from tallystick.core.errors import conflict, denied, invalid
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.route import agent_mode
 from tallystick.core.state import Context, Task, Unchanged, Work
-from tallystick.core.task import prompts, results
+from tallystick.core.task import prompts, results, routing
 from tallystick.core.task.ground import check_may_start, check_said, name_of, pull_lease, same_place, session_alive
 from tallystick.core.task.results import check_children, would_fail
 from tallystick.core.task.submit import admission, check_assignee, check_body, check_cycle, check_session, promise
@@ -32,9 +32,10 @@ def _claim(work: Work, c: cmd.ClaimTask, ctx: Context) -> ev.TaskClaimed | ev.Ho
     if task.state is S.WORKING:
         return _claim_held(task, c, ctx)
     agent = ctx.directory.agents.get(ctx.actor.id)
-    if agent is not None and agent.connection == "command":
+    if agent is not None and agent.connection in PASSIVE:
         raise denied(
-            f"@{agent.alias} is a command; the host runs it.", f"Follow it: tally show {name_of(task)} --follow"
+            f"@{agent.alias} is a {agent.connection}; the host hands it its work.",
+            f"Follow it: tally show {name_of(task)} --follow",
         )
     if agent is not None and agent.connection == "drive" and c.session != task.session:
         raise conflict(
@@ -229,7 +230,8 @@ def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigne
         raise conflict(f"Cancel was asked of task {name_of(task)}.", "Ask for new work instead.")
     if c.assignee and c.assignee == (task.reviewer or ""):
         raise invalid("The reviewer cannot be the assignee.", "Choose another assignee.")
-    agent = check_assignee(c.assignee, task.workspace, ctx)
+    asked = routing.again(task, c.assignee, ctx)
+    agent = check_assignee(c.assignee, task.workspace, ctx, asked)
     check_session(c.session, c.assignee, ctx)
     check_cycle(c.assignee, ctx)
     state, reason, rule = admission(agent, c.assignee, task.requester, ctx)
@@ -242,7 +244,7 @@ def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigne
         assignee=c.assignee,
         session=c.session,
         provider=agent.provider if agent else "none",
-        promise=promise(agent, c.assignee, ctx).value,
+        promise=promise(agent, asked, ctx).value,
         rule=rule,
         text=c.text,
     )
