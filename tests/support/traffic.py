@@ -8,7 +8,7 @@ import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.core.offers import Offer
@@ -39,7 +39,7 @@ class Traffic(Hub):
         super().__init__(folder, SqliteStore.open(folder / "tally.db"), **limits)
         self.spokes.__class__ = Forgetful
 
-    async def __aenter__(self) -> Traffic:
+    async def __aenter__(self) -> Self:
         await super().__aenter__()
         for name in ("one", "two", "three", "four"):
             await self.spoke(name, Offer("Count", concurrency=CALLERS // 4))
