@@ -76,6 +76,8 @@ class Work:
         self.is_dropped = False
         """The host said that it is no longer ours."""
         self._bench, self._station = bench, station
+        self._is_queued = True
+        station.queued += 1
         self._heard, self._sail = heard, sail
         self._message: ReachMessage | None = None
         self._handling: asyncio.Task[Outcome] | None = None
@@ -84,14 +86,6 @@ class Work:
 
     async def run(self) -> None:
         """From the queue to the outbox."""
-        try:
-            await self._run()
-        finally:
-            self.stage = "over"
-            if not self.outcome.done():
-                self.outcome.cancel()
-
-    async def _run(self) -> None:
         try:
             payload = self._station.capability.checks.check_payload(self._sail.payload, self._where)
             context = slice_from(self._sail.context)
@@ -103,17 +97,27 @@ class Work:
 
     async def _in_a_slot(self, message: ReachMessage) -> None:
         station = self._station
-        station.queued += 1
-        try:
-            await station.slots.acquire()
-        finally:
-            station.queued -= 1
+        await station.slots.acquire()
+        self._unqueue()
         station.running += 1
         try:
             await self._once(message)
         finally:
             station.running -= 1
             station.slots.release()
+
+    def end(self) -> None:
+        """Its task is over, or was cancelled before it began."""
+        self._unqueue()
+        self.stage = "over"
+        if not self.outcome.done():
+            self.outcome.cancel()
+
+    def _unqueue(self) -> None:
+        """It waits no more."""
+        if self._is_queued:
+            self._is_queued = False
+            self._station.queued -= 1
 
     async def _once(self, message: ReachMessage) -> None:
         """The rule of once: stored, then acknowledged, then run, then stored, then told."""

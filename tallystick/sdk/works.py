@@ -83,8 +83,10 @@ class Works:
 
     def _done(self, task: asyncio.Task[None], ask: Ask, work: Work) -> None:
         del self._tasks[ask.delivery], self._by_delivery[ask.delivery]
-        if work.ask is ask and self._by_effect.get((ask.capability, ask.key)) is work:
-            del self._by_effect[ask.capability, ask.key]
+        if work.ask is ask:
+            work.end()
+            if self._by_effect.get((ask.capability, ask.key)) is work:
+                del self._by_effect[ask.capability, ask.key]
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log.error("Delivery %s failed inside the spoke", ask.delivery, exc_info=error)
