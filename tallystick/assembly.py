@@ -51,6 +51,7 @@ from tallystick.core.state import Work
 from tallystick.core.wake import Item
 from tallystick.edge.acp import AcpTransport, Around, DriveWaker, Registry
 from tallystick.edge.api import ApiServer, control_path, peer
+from tallystick.edge.api.errors import unforeseen
 from tallystick.edge.api.strict import parse
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
@@ -60,6 +61,7 @@ from tallystick.edge.desktop import Desktop, is_installed
 from tallystick.edge.git import GitCommands
 from tallystick.edge.mcp import Extra, McpHttp, Protocol, Serving
 from tallystick.edge.process import ProcessRunner, prefixes
+from tallystick.edge.spoke import Guard, Hub, PostedFrames, Poster, ReachSocket, SpokeTransport
 from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite import SqliteStore
 
@@ -179,12 +181,12 @@ def assemble(
     _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, others, first, refusals, notices)
     executor.follow = _then(executor.follow, driving.committed, reaches.committed)
     protocol = Protocol(desk, diagnostics)
-    ops = _ops(desk, life, stop, protocol)
-    doors = [
-        *_http(settings, desk, ops, diagnostics, announce, partial(McpHttp, protocol, parse, extra=world.mcp)),
-        ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
-    ]
-    sockets.server = doors[-1]  # type: ignore[assignment]
+    hub = Hub(desk, limits, clock.now, partial(unforeseen, diagnostics))
+    transports["spoke"] = SpokeTransport(hub)
+    ops: dict[str, Handler] = {**_ops(desk, life, stop, protocol), "reach": hub}
+    mcp = partial(McpHttp, protocol, parse, extra=world.mcp)
+    sockets.server = ApiServer(ops, path=control_path(home), diagnostics=diagnostics)
+    doors = [*_http(settings, desk, ops, diagnostics, announce, mcp, hub), sockets.server, hub]
     inside: list[Service] = [executor, first, custody, hints, orphans, verifier, driven, deliverer, duties, *notices]
     return [Record(store, heads, clock), *inside, sessions, proofs, watches, wakes, *doors]
 
@@ -302,6 +304,7 @@ def _http(
     diagnostics: Diagnostics,
     announce: Callable[[str], None],
     mcp: Callable[..., McpHttp],
+    hub: Hub,
 ) -> list[Service]:
     """The same verbs over HTTP, where the settings want it: nothing of it is imported otherwise."""
     if not settings.listen:
@@ -316,6 +319,7 @@ def _http(
     listen = Listen(address=settings.listen, certificate=settings.tls_cert, key=settings.tls_key)
     bounds = HttpBounds()
     tools = mcp(body_bytes=bounds.body_bytes)
+    posted = PostedFrames(hub, Poster(Guard(settings.callbacks), hub.now), parse, bounds.body_bytes)
     server = HttpServer(
         desk,
         served,
@@ -324,9 +328,10 @@ def _http(
         diagnostics=diagnostics,
         announce=announce,
         bounds=bounds,
-        mounts={"mcp": tools},
+        mounts={"mcp": tools, "reach/v1/frames": posted},
+        sockets={"reach/v1": ReachSocket(hub, parse)},
     )
-    return [tools, server]
+    return [tools, server, posted]
 
 
 def _program(home: Path) -> Program:

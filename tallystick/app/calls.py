@@ -78,6 +78,19 @@ class Call(Protocol):
         """Returns when the client was interrupted or went away."""
         ...
 
+    def listen(self, take: Callable[[Any], None]) -> None:
+        """From now on the client's frames of this call go to `take`, in order, those that came before first. It must
+        not wait, and raises nothing."""
+        ...
+
+    def hold(self, is_held: bool) -> None:
+        """Take no more bytes of this client for now (back-pressure), or take them again."""
+        ...
+
+    async def frame(self, frame: Any) -> None:
+        """Send a frame of this call; waits while the client does not read. Raises `ConnectionError` where it left."""
+        ...
+
 
 class Mounted(Protocol):
     """Something with requests of its own behind the HTTP door, which has found out who sends them (ASGI)."""
