@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import httpx
 import websockets
-from tallystick.sdk.link import LinkLost, MemoryLink
 from websockets.asyncio.client import connect
 
 from tallystick import bootstrap, wire
@@ -24,6 +23,7 @@ from tallystick.config import Settings
 from tallystick.core.identity import Prefix, make_id
 from tallystick.core.limits import Limits
 from tallystick.edge.spoke import Hub, LinkLine
+from tallystick.sdk.link import LinkLost, MemoryLink
 
 PATIENCE = 20.0
 LONG = 60_000

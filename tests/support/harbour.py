@@ -47,12 +47,11 @@ class Harbour(Place):
     # --- the three ---
 
     def revive(self):
-        """Whoever is dead comes back; returns when all are ready."""
+        """Whoever is dead comes back. A spoke that lived on finds the new host by itself."""
         if self.is_dead():
             assert self.start(**self.wishes), self.said()
         if self.spoke is None or self.spoke.poll() is not None:
             self.begin_spoke()
-        eventually(self.is_offered, "the spoke is there")
 
     def begin_spoke(self):
         """A process of the spoke, and wait until it offers."""
@@ -75,12 +74,6 @@ class Harbour(Place):
         new = self.place / f"{what}.new"
         new.write_text(str(seconds))
         new.replace(self.place / what)
-
-    def is_offered(self):
-        return [route["status"] for route in self.routes()] == ["online"]
-
-    def routes(self):
-        return self.call("routes")["routes"]
 
     def ask(self, key, **payload):
         """A caller in a process of its own that asks for one effect."""
@@ -115,6 +108,12 @@ class Harbour(Place):
 
         self.straits[strait].at(way, kind, reached)
         return happened
+
+    def nothing_happens(self):
+        """Nothing more is done at any frame."""
+        for strait in self.straits.values():
+            with strait.lock:
+                strait.traps.clear()
 
     def gate(self, name):
         """A FIFO that holds a handler until `open_gate`."""
