@@ -232,7 +232,7 @@ def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigne
         raise invalid("The reviewer cannot be the assignee.", "Choose another assignee.")
     asked = routing.again(task, c.assignee, ctx)
     agent = check_assignee(c.assignee, task.workspace, ctx, asked)
-    check_session(c.session, c.assignee, ctx)
+    check_session(c.session, c.assignee, task.workspace, ctx)
     check_cycle(c.assignee, ctx)
     state, reason, rule = admission(agent, c.assignee, task.requester, ctx)
     if state is S.REJECTED:
