@@ -316,6 +316,7 @@ class Deliverer:
             await self._transports[agent.connection].settled(delivery_id)
         except Refused as refusal:
             self._diagnostics.record("report refused", task=task_id, delivery=delivery_id, detail=str(refusal))
+            await self._transports[agent.connection].settled(delivery_id)  # decided without it: nobody waits for it
         except Exception as error:  # noqa: BLE001 - whatever happened to it is not known
             self._diagnostics.failure("push", error)
             await self._outcomes.unknown(task_id, delivery_id, "The push failed in the host.")

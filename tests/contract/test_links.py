@@ -107,7 +107,7 @@ async def test_what_is_said_twice_counts_once_and_is_acknowledged_twice(haven: H
     assert (await spoke.hear("ACK"))["body"]["of"] == "RESULT"
     assert (await outcome(client, msg_id))["payload"] == 1
     shown = await haven.desk.show(await haven.person(), sail["body"]["task_id"])
-    assert [line.type for line in shown.history].count("ResultHandedIn") == 1
+    assert [line.what for line in shown.history].count("handed in") == 1, shown.history
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,7 +22,11 @@ from tallystick.app.home import HomeGuard
 from tallystick.config import Settings
 from tallystick.core.identity import Prefix, make_id
 from tallystick.core.limits import Limits
+<<<<<<< HEAD
 from tallystick.edge.spoke import Hub, LinkLine
+=======
+from tallystick.edge.spoke import Hub
+>>>>>>> spoke
 from tallystick.sdk.link import LinkLost, MemoryLink
 
 PATIENCE = 20.0
@@ -247,8 +251,7 @@ class MemoryEnd(End):
 
     async def open(self) -> Self:
         self.link, other = MemoryLink.pair()
-        self.line = LinkLine(other, self.haven.facts)
-        self.visit = asyncio.create_task(self.haven.hub.serve(self.line))
+        self.visit = asyncio.create_task(self.haven.hub.attach(other, self.haven.facts))
         self.read(self.link.receive)
         return self
 
@@ -257,7 +260,6 @@ class MemoryEnd(End):
 
     async def close(self) -> None:
         self.link.close()
-        self.line.close()
         await super().close()
         await asyncio.gather(self.visit, return_exceptions=True)
 

@@ -139,7 +139,7 @@ class CallbackLine:
         """Take a posted frame; what answers it, or None where nothing does or it takes too long."""
         header, body = message.get("header"), message.get("body")
         kind = str(header.get("msg_type")) if isinstance(header, dict) else ""
-        if kind in _UNANSWERED:
+        if kind in _UNANSWERED or (isinstance(body, dict) and body.get("of")):
             self._take(message)
             return None
         msg_id = header.get("msg_id", "") if isinstance(header, dict) else ""

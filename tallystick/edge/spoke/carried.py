@@ -48,6 +48,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     ack_seconds: float
     begin_seconds: float
     is_idempotent: bool
+    """What was begun and lost is not waited for: another may do it again."""
     check_result: Callable[[Any], str]
     """What is wrong with the shape of a result; empty for nothing."""
 
@@ -218,7 +219,7 @@ class Carried:
             elif said is Turn.LOST:
                 self.is_lost = True
                 if self._terms.is_idempotent:
-                    return _returned("Its spoke was lost while it worked; it may be done again.")
+                    return Receipt(outcome="unverified", detail="Its spoke was lost while it worked.")
                 await self._words.doubted(self.envelope, "Its spoke was lost while it worked.")
             elif said is Turn.BACK:
                 self.is_lost = False

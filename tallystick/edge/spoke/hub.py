@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from tallystick.app.calls import Call
+from tallystick.app.calls import Call, CallerFacts
 from tallystick.app.desk.interface import Desk
 from tallystick.app.ports import Envelope
 from tallystick.core.errors import Refused, conflict, invalid
@@ -15,7 +15,7 @@ from tallystick.core.limits import Limits
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import Carried, Turn
 from tallystick.edge.spoke.errors import refusal
-from tallystick.edge.spoke.line import Line
+from tallystick.edge.spoke.line import Line, Link, LinkLine
 from tallystick.edge.spoke.moorings import Spoke
 from tallystick.edge.spoke.visit import Visit
 
@@ -70,6 +70,14 @@ class Hub:
             await visit.stay()
         finally:
             self._visits.discard(visit)
+
+    async def attach(self, link: Link, facts: CallerFacts, as_name: str = "", workspace: str = "") -> None:
+        """Serve a program inside this process, over its end of a link, until that ends."""
+        line = LinkLine(link, facts)
+        try:
+            await self.serve(line, as_name, workspace)
+        finally:
+            line.close()
 
     def unforeseen(self, error: Exception) -> Refused:
         """What a program is told of an error of ours: a reference number."""
@@ -131,7 +139,8 @@ class Hub:
         assert isinstance(body, f.Ack | f.Begin | f.Progress | f.Result | f.Failure)  # noqa: S101
         carried = self.carried.get(body.delivery)
         if carried is not None and visit.spoke is not None and carried.envelope.session == visit.spoke.session:
-            carried.hear(body)
+            if not carried.stopped.is_set():  # else its outcome is being recorded, and is acknowledged then
+                carried.hear(body)
         elif not isinstance(body, f.Ack | f.Progress):
             visit.begin(self._answer_late(visit, frame, body.delivery))
 

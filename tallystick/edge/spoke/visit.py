@@ -87,9 +87,7 @@ class Visit:
         try:
             frame = read(message)
         except FrameRefused as refused:
-            self.begin(self._refuse(refused, refused.msg_id, refused.of))
-            if refused.ends:
-                self.begin(self._end())
+            self.begin(self._refuse_frame(refused))
             return
         if frame.header.msg_type in _ABOUT:
             self.hub.hear(self, frame)
@@ -99,8 +97,10 @@ class Visit:
                 self._line.hold(True)
             self.begin(self._answer(frame))
 
-    async def _end(self) -> None:
-        self._over.set()
+    async def _refuse_frame(self, refused: FrameRefused) -> None:
+        await self._refuse(refused, refused.msg_id, refused.of)
+        if refused.ends:
+            self._over.set()
 
     async def _answer(self, frame: f.Frame) -> None:
         """Take one frame in, and say what came of it."""
