@@ -58,6 +58,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     directory: str = ""
     level: str = "E1"
     detail: str = ""
+    forks: bool = False
 
 
 class Driving:
@@ -97,6 +98,11 @@ class Driving:
         """A session that is known and has not ended."""
         found = self._heads.directory.sessions.get(session_id)
         return found if found is not None and not found.ended else None
+
+    def history_of(self, session_id: str) -> str:
+        """The client's own id of the conversation of a session, also of one that has ended; empty for none."""
+        found = self._heads.directory.sessions.get(session_id)
+        return found.history if found is not None else ""
 
     def sessions(self, agent: Agent, workspace: str) -> list[SessionState]:
         """The driven sessions of an agent in a workspace that have not ended, oldest first."""

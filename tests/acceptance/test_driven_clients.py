@@ -52,6 +52,25 @@ def test_a_real_client_takes_and_hands_in_and_is_shown_as_enforced(stage: RealSt
     assert {"codex": "2.6.0", "claude": "0.101.0"}[stage.client_name] in driven["client"]
 
 
+def test_a_real_client_goes_on_in_that_very_session_and_in_a_fork_of_it(stage: RealStage) -> None:
+    first = stage.until(ask(stage, TAKE, SUBMIT, {"text": "The plum is ripe."}), "completed", seconds=SECONDS)
+    original = first["attempts"][0]["session"]
+    seen = {}
+    for which, form in (("same", {}), ("fork", {"session": "fork"}), ("fresh", {"session": "fresh"})):
+        to = "@reviewer" if which == "fresh" else f"@reviewer/{original}"
+        words = f"number {which}: {script(TAKE, SUBMIT, {'text': 'Done.'})}"
+        task = stage.call("ask", address=to, title="Look", body=words, **form)["task_id"]
+        shown = stage.until(task, "completed", "failed", "input_required/question", seconds=SECONDS)
+        assert shown["state"] == "completed", (shown["history"], stage.said())
+        said = [r for r in stage.model.turns if f"number {which}:" in r.seen.text]
+        seen[which] = shown["attempts"][0]["session"], "The plum is ripe." in str(said[0].body)
+    assert seen["same"] == (original, True)
+    assert seen["fork"][0] != original
+    assert seen["fork"][1], "what was said before is before its model"
+    assert seen["fresh"][0] not in (original, seen["fork"][0])
+    assert not seen["fresh"][1]
+
+
 def test_a_real_client_asks_before_it_acts_and_what_is_denied_is_not_done(stage: RealStage) -> None:
     target = stage.person / "home" / "denied.txt"
     step = {"shell": f"touch {target}", "args": ESCALATED[stage.client_name]}

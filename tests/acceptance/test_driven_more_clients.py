@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.clients.pins import CLIENTS
-from tests.support.driven import RealStage
+from tests.support.driven import DRIVEN_BY_CHOICE, RealStage
 from tests.support.model import Model, Rule, script
 
 SECONDS = 90
 TAKE = {"mcp": "tally.take", "args": {"task": "@last"}}
 SUBMIT = {"mcp": "tally.submit", "args": {"task": "@last", "text": "I looked: all is well."}}
 CANARY = Rule(r"\(touch (\S+)\)", [{"shell": "touch {{match.1}}"}, {"text": "It was denied."}])
-ASKS = ("gemini", "opencode")
-PACKAGES = {"gemini": "gemini", "opencode": "opencode", "pi": "pi-acp"}
+ASKS = ("gemini", "opencode", "qwen", "vibe")
 
 
-@pytest.fixture(scope="module", params=PACKAGES)
+@pytest.fixture(scope="module", params=DRIVEN_BY_CHOICE)
 def stage(request):
     with Model(CANARY) as model, RealStage(request.param, model, turn_note_seconds=0.2) as stage:
         assert stage.start()
@@ -36,7 +34,7 @@ def test_it_takes_and_hands_in_by_our_tools_and_its_level_is_what_was_proved(sta
     assert facts["working"]["evidence"] == "take"
     assert facts["recorded"]["evidence"]
     driven = next(a for a in stage.call("agents")["agents"] if a["name"] == "@reviewer")["driven"][0]
-    assert CLIENTS[PACKAGES[stage.client_name]].version in driven["client"], driven
+    assert stage.pin.version in driven["client"], driven
     if stage.client_name in ASKS:
         assert driven["level"] in ("E2", "E3")
         assert "denied and not carried out" in driven["rests_on"]

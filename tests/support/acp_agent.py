@@ -25,6 +25,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -35,12 +36,15 @@ from uuid import uuid4
 import acp
 from acp.schema import (
     AgentCapabilities,
+    ForkSessionResponse,
     Implementation,
     InitializeResponse,
     LoadSessionResponse,
     NewSessionResponse,
     PermissionOption,
     PromptResponse,
+    SessionCapabilities,
+    SessionForkCapabilities,
     SessionMode,
     SessionModeState,
     ToolCallUpdate,
@@ -116,7 +120,12 @@ class Scripted(acp.Agent):
     async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
         return InitializeResponse(
             protocol_version=protocol_version,
-            agent_capabilities=AgentCapabilities(load_session=plan().get("loads", True)),
+            agent_capabilities=AgentCapabilities(
+                load_session=plan().get("loads", True),
+                session_capabilities=SessionCapabilities(
+                    fork=SessionForkCapabilities() if plan().get("forks", True) else None
+                ),
+            ),
             agent_info=Implementation(name="scripted", version="1.0"),
         )
 
@@ -138,6 +147,16 @@ class Scripted(acp.Agent):
     def remember(self, session: str, cwd: str, servers: Any) -> None:
         self.servers[session] = next((s for s in servers or () if s.name == "tally"), None)
         self.places[session] = cwd
+
+    async def fork_session(self, cwd: str, session_id: str, mcp_servers: Any = None, **_: Any) -> ForkSessionResponse:
+        file = FOLDER / f"{session_id}.jsonl"
+        if not file.exists():
+            raise acp.RequestError.resource_not_found(session_id)
+        new = str(uuid4())
+        shutil.copy(file, FOLDER / f"{new}.jsonl")
+        self.remember(new, cwd, mcp_servers)
+        log(what="fork", session=new, of=session_id, lines=len(file.read_text().splitlines()))
+        return ForkSessionResponse(session_id=new, modes=self.modes())
 
     async def load_session(self, cwd: str, session_id: str, mcp_servers: Any = None, **_: Any) -> LoadSessionResponse:
         file = FOLDER / f"{session_id}.jsonl"

@@ -11,9 +11,12 @@ from pathlib import Path
 
 from tests.support.clients import setups
 from tests.support.clients.install import need
+from tests.support.clients.pins import CLIENTS
 from tests.support.hosts import ROOT, eventually
 from tests.support.places import Place
 
+PACKAGES = {"claude": "claude-agent-acp", **{name: f"{name}-acp" for name in ("codex", "pi", "qwen", "vibe")}}
+"""The pinned package of a client that is driven by another program than its own."""
 AGENT = Path(__file__).with_name("acp_agent.py")
 
 
@@ -90,8 +93,8 @@ class RealStage(Stage):
         super().__init__(**limits)
         self.client_name = client
         self.model = model
-        package = {"codex": "codex-acp", "claude": "claude-agent-acp", "pi": "pi-acp"}.get(client, client)
-        self.bin = need(package) / "node_modules" / ".bin"
+        self.pin = CLIENTS[PACKAGES.get(client, client)]
+        self.bin = need(self.pin.name) / self.pin.bin
         self.person = self.place / "person"
         for name in ("home", "tmp"):
             (self.person / name).mkdir(parents=True)
@@ -151,4 +154,6 @@ def asking(client):
     return lambda home, url: setups.SETUPS[client](home, home, url, setups.Wishes(allow=False))
 
 
-SETUPS = {"codex": codex_home, "claude": claude_home, **{name: asking(name) for name in ("gemini", "opencode", "pi")}}
+DRIVEN_BY_CHOICE = ("gemini", "opencode", "pi", "qwen", "vibe")
+"""Those that are driven where TALLY_TEST_CLIENTS names them."""
+SETUPS = {"codex": codex_home, "claude": claude_home, **{name: asking(name) for name in DRIVEN_BY_CHOICE}}

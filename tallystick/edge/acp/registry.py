@@ -89,7 +89,7 @@ class Driven(Value, frozen=True, kw_only=True):
     load_after: float = 0.0
     """Seconds after the beginning of a conversation before which it must not be loaded."""
     own_sandbox: bool = False
-    """Its commands run in a sandbox of its own, which does not start inside of ours."""
+    """Its commands run in a sandbox of its own, inside of ours where this machine lets one start there."""
     own_mcp: OwnMcp | None = None
     """Where it takes MCP servers from; None where those of the session are used."""
     tool: str = ""

@@ -19,7 +19,8 @@ from tallystick.core.identity import Prefix
 from tallystick.core.model import Fact, Reason, TaskState
 from tallystick.core.state import Work
 from tallystick.edge.acp import words
-from tallystick.edge.acp.session import Around, Session
+from tallystick.edge.acp.around import Around
+from tallystick.edge.acp.session import Session
 from tallystick.edge.acp.turn import Ended, Running
 
 _BEAT: Final = 5.0
@@ -58,8 +59,8 @@ class AcpTransport:
     # --- where to -----------------------------------------------------------------------------------------------
 
     async def plan(self, agent: Agent, work: Work) -> Plan | None:
-        """The session that is asked for, else one that is idle, else a new one. A session whose work tree another open
-        task needs is not idle, also while that task waits for an answer."""
+        """The session that is asked for (that very one, a new one, a fork), else one that is idle, else a new one. A
+        session whose work tree another open task needs is not idle, also while that task waits for an answer."""
         task = work.task
         seconds = self._driving.limits.session_lease_seconds
         if task.session_wanted:
@@ -70,8 +71,10 @@ class AcpTransport:
         idle = [session for session in known if await self._can_turn_to(session, task.task_id)]
         if task.last_session in idle:
             return self._plan(task.last_session, task.task_id, seconds)
-        chosen = idle[0] if idle else self._driving.new_id(Prefix.SESSION)
-        return self._plan(chosen, task.task_id, seconds)
+        if task.fork_of and (task.fork_of in self._looking or not self._is_free(task.fork_of, "")):
+            return None  # what is forked is a conversation between two turns
+        new = task.fresh or task.fork_of or not idle
+        return self._plan(self._driving.new_id(Prefix.SESSION) if new else idle[0], task.task_id, seconds)
 
     async def _can_turn_to(self, session: str, task_id: str) -> bool:
         held = await self._driving.held(session)
@@ -95,6 +98,7 @@ class AcpTransport:
     async def send(self, envelope: Envelope, began: Began) -> Receipt:  # noqa: ARG002
         """Prompt its session, and stay until nothing more is to be said to it. See `app.ports.Transport`."""
         session = self._session(envelope.session, envelope.agent, envelope.work.task.workspace)
+        session.parent = envelope.work.task.fork_of
         run = Running(session, envelope, self._driving)
         self._running[envelope.task_id] = run
         beat = asyncio.create_task(self._beat(session.session_id))

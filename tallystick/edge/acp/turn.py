@@ -13,7 +13,8 @@ from tallystick.app.ports import Envelope
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.state import Work
 from tallystick.edge.acp import gate, words
-from tallystick.edge.acp.session import SERVER, Session
+from tallystick.edge.acp.launch import SERVER
+from tallystick.edge.acp.session import Session
 from tallystick.edge.acp.updates import Turn
 
 _GRACE: Final = 5.0
@@ -80,7 +81,7 @@ class Running:
         turn_id = await self._driving.started(self.work, session.session_id, self._delivery_id, purpose)
         self._turn = turn = Turn(session.client, session.spent)
         self._recorded, self._asked_seconds, self._asking = False, 0.0, 0
-        session.took, session.permit = self._took, self._permit
+        session.took, session.permit, session.reach.told = self._took, self._permit, self._say
         if purpose == "answer":  # read now: whatever came before the start of this turn is durable
             note = await self._driving.newest(task, ("answer",))
             self.envelope = msgspec.structs.replace(self.envelope, note=note)
@@ -96,7 +97,7 @@ class Running:
             prompt.cancel()
             if answer is not None and not self._recorded:
                 await self._record("inferred: the client answered the prompt")
-            session.took, session.permit = _nothing, _refuse
+            session.took, session.permit, session.reach.told = _nothing, _refuse, _unsaid
         if self._asking:
             await self._driving.withdrawn(task.task_id)
         spent = turn.spent(self._seconds(begun), answer)
@@ -246,6 +247,10 @@ def _outcome(prompt: asyncio.Task[dict[str, Any]]) -> tuple[str, str, dict[str, 
 
 
 def _nothing(_update: dict[str, Any]) -> None:
+    return None
+
+
+def _unsaid(_line: str) -> None:
     return None
 
 

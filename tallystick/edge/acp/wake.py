@@ -17,7 +17,8 @@ from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.state import Task
 from tallystick.edge.acp import gate, words
-from tallystick.edge.acp.session import SERVER, Session
+from tallystick.edge.acp.launch import SERVER
+from tallystick.edge.acp.session import Session
 from tallystick.edge.acp.transport import AcpTransport
 from tallystick.edge.acp.updates import Turn
 
