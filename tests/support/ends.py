@@ -22,11 +22,7 @@ from tallystick.app.home import HomeGuard
 from tallystick.config import Settings
 from tallystick.core.identity import Prefix, make_id
 from tallystick.core.limits import Limits
-<<<<<<< HEAD
-from tallystick.edge.spoke import Hub, LinkLine
-=======
 from tallystick.edge.spoke import Hub
->>>>>>> spoke
 from tallystick.sdk.link import LinkLost, MemoryLink
 
 PATIENCE = 20.0
