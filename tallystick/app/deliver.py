@@ -17,7 +17,7 @@ from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.heads import Heads
 from tallystick.app.outcomes import Outcomes
 from tallystick.app.ports import Envelope, NewId, Transport
-from tallystick.app.routing import Chosen, Route, Routing
+from tallystick.app.routing import DOOR, Chosen, Route, Routing
 from tallystick.app.words import Words
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
@@ -84,9 +84,9 @@ class Deliverer:
     async def start(self) -> None:
         """Take back what an earlier host dispatched, then begin to look for what is due."""
         for agent in self._pushed_to():
-            if self._transports[agent.connection].reconciles:
+            if self._transports[agent.connection].reconciles and agent.connection != DOOR:
                 await self._reconcile(agent)
-                continue
+                continue  # a spoke tells itself what it has once it is back: see `app.returning`
             for row in await self._store.query("outstanding", recipient=agent.agent_id):
                 await self._recover(agent, str(row["task_id"]), str(row["delivery_id"]))
                 self._reached("deliver.mid_recovery")
@@ -200,6 +200,11 @@ class Deliverer:
         """A spoke is there, or has a free slot more: look at what waits for what it offers."""
         for route in self._routing.of_agent(agent):
             self._route(route)
+
+    def adopt(self, agent: Agent, work: Work, delivery_id: str) -> None:
+        """A spoke is back with what it had begun: stay with it until it ends, as with anything sent."""
+        if delivery_id not in self._pushes:
+            self._push(agent, work, delivery_id, adopted=True)
 
     def _route(self, route: Route) -> None:
         """Choose holders for what is due, as far as they have free slots. Each is leased on its own: what is chosen
@@ -385,6 +390,10 @@ class Deliverer:
                 self._diagnostics.record("return refused", task=task_id, detail=str(refusal))
         else:
             await self._outcomes.unknown(task_id, delivery_id, "Its process is gone and nobody saw how it ended.")
+
+    def is_in_hand(self, work: Work) -> bool:
+        """Whether a push of it is under way here."""
+        return any(delivery.delivery_id in self._pushes for delivery in work.deliveries)
 
     async def end(self, work: Work) -> bool:
         """End what the host runs for a task. True when nothing of it is left."""

@@ -17,7 +17,7 @@ from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
-from tallystick.core.model import Fact
+from tallystick.core.model import Fact, Reason
 from tallystick.core.state import Delivery, Work
 
 _AGAIN_SECONDS = 1.0
@@ -54,6 +54,9 @@ class Outcomes:
         if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._return(work, delivery_id, receipt.detail), HOST)
             return
+        if agent.connection == DOOR and await self._is_in_doubt(task_id):
+            await self.tell(self._settled(task_id, receipt), HOST)
+            return
         actor = Actor(
             agent.agent_id,
             ActorKind.AGENT,
@@ -76,6 +79,19 @@ class Outcomes:
         except Refused:
             return False
         return True
+
+    async def _is_in_doubt(self, task_id: str) -> bool:
+        work = await self._heads.work(task_id)
+        return work is not None and work.task.reason is Reason.UNVERIFIED
+
+    def _settled(self, task_id: str, receipt: Receipt) -> cmd.SettleDoubt:
+        """A spoke that is back tells what came of it, after a person was asked: nobody has to look any more."""
+        done = receipt.outcome == "submitted"
+        text = Text(body=receipt.text if done else receipt.detail or "It failed.")
+        delivery = self._new_id(Prefix.DELIVERY)
+        return cmd.SettleDoubt(
+            task_id=task_id, outcome="done" if done else "failed", delivery_id=delivery, text=text
+        )
 
     def _return(self, work: Work, delivery_id: str, detail: str) -> cmd.ReturnDelivery:
         retry_at = self._retry_at(work.delivery(delivery_id))

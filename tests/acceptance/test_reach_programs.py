@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.hosts import ROOT, Home, eventually
 
-SPOKE = '''
+SPOKE = """
 import asyncio
 from tallystick import Spoke, Capability, ReachMessage
 
@@ -27,9 +27,9 @@ async def main():
     await asyncio.Event().wait()
 
 asyncio.run(main())
-'''
+"""
 
-CLIENT = '''
+CLIENT = """
 import asyncio
 from tallystick import ReachClient
 
@@ -42,7 +42,7 @@ async def main():
     print([r.payload["summary"] for r in results])
 
 asyncio.run(main())
-'''
+"""
 
 
 @pytest.fixture
