@@ -25,8 +25,8 @@ from tallystick import (
     ReachTimeout,
     Spoke,
 )
-from tallystick.edge.spoke import LinkLine
-from tallystick.sdk import ContextSlice, MemoryLink, Schema
+from tallystick.edge.spoke.line import LinkLine
+from tallystick.sdk import ContextSlice, LinkLost, MemoryLink, Schema
 from tests.support.ends import PATIENCE, Haven
 
 TRANSPORTS = ("unix", "websocket", "memory", "posted")
@@ -42,6 +42,8 @@ class Harbour:
         self.visits: set[asyncio.Task[None]] = set()
 
     async def link(self, may_start: bool) -> Any:
+        if self.haven.hub.is_stopping:
+            raise LinkLost
         ours, theirs = MemoryLink.pair()
         visit = asyncio.create_task(self.haven.hub.serve(LinkLine(theirs, self.haven.facts)))
         visit.add_done_callback(lambda _: theirs.close())
@@ -102,7 +104,9 @@ async def harbour_of(transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     port = free_port()
-    async with Haven(home, listen=True, callbacks=(f"http://127.0.0.1:{port}",)) as haven:
+    haven = Haven(home, listen=True, callbacks=(f"http://127.0.0.1:{port}",))
+    haven._settings = msgspec.structs.replace(haven._settings, listen=f"127.0.0.1:{free_port()}")
+    async with haven:
         found = Harbour(haven, transport, tmp_path, port)
         yield found
         await found.close()
@@ -323,17 +327,29 @@ async def test_a_standing_registration_gets_what_came_while_it_was_away(local: H
 
 
 async def test_retreat_takes_back_what_has_not_begun_and_settle_ends_a_trace(local: Harbour) -> None:
-    spoke = await local.spoke({"Echo": echo}, standing=True)
+    runs, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: ReachMessage) -> None:
+        runs.set()
+        await release.wait()
+
+    spoke = await local.spoke({"Slow": slow}, standing=True)
     await spoke.stop()
     async with local.client() as client:
-        handle = await client.sail("Echo", 1, timeout_ms=60_000, wait=False)
+        handle = await client.sail("Slow", 1, timeout_ms=60_000, wait=False)
         assert await client.retreat(handle.msg_id) in ("IDLE", "PROVISIONED")
-        await local.spoke({"Echo": echo}, standing=True)
-        found = await handle.result()
+        await local.spoke({"Slow": slow}, standing=True)
+        await runs.wait()
         with pytest.raises(ReachRefused) as caught:
             await client.retreat(handle.msg_id)
         assert caught.value.code == "conflict"
-        await client.settle(found.trace_id)
+        with pytest.raises(ReachRefused) as caught:
+            await client.settle(handle.trace_id)
+        assert caught.value.code == "conflict"
+        release.set()
+        await handle.result()
+        assert await client.retreat(handle.msg_id) == "CONFIRMED"
+        await client.settle(handle.trace_id)
         assert await handle.state() == "SUNSET"
 
 
