@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.driven import RealStage
+from tests.support.driven import RealStage, counted, model_tokens
 from tests.support.hosts import eventually
 from tests.support.model import Model, Rule, script
 
@@ -125,3 +125,26 @@ def test_a_real_client_goes_on_with_its_conversation_after_the_host_was_killed(s
     whats = [line["what"] for line in shown["history"]]
     assert whats.count("prompted: work") == 1
     assert "prompted: resumed" in whats
+
+
+def test_what_a_turn_used_is_what_its_model_counted(stage: RealStage) -> None:
+    task = ask(stage, TAKE, SUBMIT, {"text": "Done."})
+    stage.until(task, "completed", "input_required/question", seconds=SECONDS)
+    tokens, _, cost = stage.until_used(task)[0].partition(", ")
+    assert tokens == counted(stage.client_name, model_tokens(stage.model, task))
+    assert ("unknown" in cost) == (stage.client_name == "codex")
+
+
+def test_a_bound_in_cents_ends_the_task_where_cost_is_reported_and_is_said_not_to_be_kept_elsewhere(
+    stage: RealStage,
+) -> None:
+    form = {"address": "@reviewer", "title": "Look", "body": script(TAKE, {"text": "I pause."}), "budget": "cents=1"}
+    task = stage.call("ask", **form)["task_id"]
+    shown = stage.until(task, "failed/budget", "input_required/question", seconds=SECONDS)
+    told = " ".join(line["text"] for line in shown["history"])
+    if stage.client_name == "claude":
+        assert shown["state"] == "failed"
+        assert "cents of 1" in told
+    else:
+        assert shown["state"] == "input_required"
+        assert "its budget cannot be kept in full: it reports no cost" in told

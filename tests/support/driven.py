@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -13,6 +14,7 @@ from tests.support.clients import setups
 from tests.support.clients.install import need
 from tests.support.clients.pins import CLIENTS
 from tests.support.hosts import ROOT, eventually
+from tests.support.model import tokens_read, tokens_written
 from tests.support.places import Place
 
 PACKAGES = {"claude": "claude-agent-acp", **{name: f"{name}-acp" for name in ("codex", "pi", "qwen", "vibe")}}
@@ -83,6 +85,14 @@ class Stage(Place):
     def opens(self, name):
         (self.folder / name).touch()
 
+    def used(self, task):
+        """What its turns used, in the words that a person reads: one line for each turn that has ended."""
+        lines = [line["text"] for line in self.show(task)["history"] if line["what"].startswith("turn ended")]
+        return [re.findall(r"\[used: (.*)\]", text)[-1] for text in lines]
+
+    def until_used(self, task):
+        return eventually(lambda: self.used(task), "the end of a turn")
+
     def facts(self, task):
         return {fact["fact"]: fact for fact in self.show(task)["facts"]}
 
@@ -96,6 +106,22 @@ class Stage(Place):
             return found[0] if found else None
 
         return eventually(waiting, "a permission")
+
+
+def model_tokens(model, task):
+    """What the scripted model counted of each call for a task, from its prompt on. Some clients make calls besides,
+    with far fewer tools: those are left out."""
+    asked = [r for r in model.requests if r.asks and task in r.seen.text]
+    most = max(len(request.seen.tools) for request in asked)
+    turns = [request for request in asked if 2 * len(request.seen.tools) > most]
+    return [tokens_read(request) + tokens_written(request.answer) for request in turns]
+
+
+def counted(client, calls):
+    """The words for that in the history, as far as the client tells."""
+    at_least = f"at least {calls[-1]} tokens"
+    told = {"pi": "tokens unknown", "opencode": at_least, "vibe": at_least}
+    return told.get(client, f"{sum(calls)} tokens")
 
 
 class RealStage(Stage):

@@ -12,7 +12,6 @@ from tallystick.app.driving import About
 from tallystick.core.directory import Agent, SessionState
 from tallystick.core.errors import ErrorCode, Refused, unavailable
 from tallystick.core.identity import Prefix, short
-from tallystick.core.model import Spent
 from tallystick.core.state import Task, Work
 from tallystick.edge.acp import handover, level, place, private
 from tallystick.edge.acp.around import Around, Update
@@ -23,6 +22,7 @@ from tallystick.edge.acp.reach import Reach
 from tallystick.edge.acp.registry import DRIVEN, Driven
 from tallystick.edge.acp.settings import Own, own
 from tallystick.edge.acp.updates import Replay
+from tallystick.edge.acp.usage import Sums, at_start
 
 if TYPE_CHECKING:
     from tallystick.edge.acp.canary import Canary, Proof
@@ -49,7 +49,7 @@ class Session:
         self.level = "E1"
         self.detail = ""
         self.sandbox = "none"
-        self.spent = Spent()
+        self.sums = Sums()
         """What the client reported of the session so far, where it reports sums."""
         self.replay: Replay | None = None
         """What was replayed when the conversation was loaded by this host; None where it was begun by it."""
@@ -142,6 +142,8 @@ class Session:
             await speech.authenticate(self.client.auth)
         begun = await self._converse(speech, state)
         self.history = begun.session_id
+        fresh, told = not (state.history or state.parent), self.replay.usage if self.replay else {}
+        self.sums = at_start(self.client.reports, self.sums, fresh=fresh, told=told)
         mode = await set_up(speech, begun, self.launch)
         await around.driving.linked(self.session_id, self.history)
         await self._describe(speech, mode)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from tallystick.app.driving import Driving
-from tallystick.app.ports import Admission, Envelope, Plan, Receipt
+from tallystick.app.ports import Admission, Began, Envelope, Plan, Receipt
 from tallystick.core.directory import Agent
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
@@ -95,7 +95,7 @@ class AcpTransport:
 
     # --- handing over -------------------------------------------------------------------------------------------
 
-    async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:  # noqa: ARG002
+    async def send(self, envelope: Envelope, began: Began) -> Receipt:  # noqa: ARG002
         """Prompt its session, and stay until nothing more is to be said to it. See `app.ports.Transport`."""
         session = self._session(envelope.session, envelope.agent, envelope.work.task.workspace)
         session.parent = envelope.work.task.fork_of

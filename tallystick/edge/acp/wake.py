@@ -87,7 +87,7 @@ class Look:
         self._session = session
         self._summons = summons
         self._driving = driving
-        self._turn = Turn(session.client, session.spent)
+        self._turn = Turn(session.client, session.sums)
         self._denied = 0
         self._ending = asyncio.Event()
 
@@ -105,7 +105,7 @@ class Look:
             return Admission(outcome="refused", detail=str(refusal))
         if self._ending.is_set():
             return Admission(outcome="refused", detail="It was stopped before its turn began.")
-        self._turn = Turn(session.client, session.spent)
+        self._turn = Turn(session.client, session.sums)
         session.took, session.permit = self._took, self._permit
         texts = words.look(self._summons.text, shown.commit if shown else "")
         prompt = asyncio.create_task(session.speech.prompt(session.history, texts))
@@ -147,8 +147,8 @@ class Look:
             if refusal.code is ErrorCode.OFFLINE or self._session.can_go_on:  # what is below it may be gone
                 await self._session.close()
             return Admission(outcome="failed", turn=self.turn_id, detail=str(refusal))
-        spent = self._turn.spent(0.0, answer)
-        self._session.spent = self._turn.session_spent
+        spent = self._turn.meter.spent(0.0, answer)
+        self._session.sums = self._turn.meter.sums
         denied = f"; {self._denied} × denied" if self._denied else ""
         used = f"; {spent.tokens} tokens" if "tokens" not in spent.unknown else ""
         detail = f"{answer.get('stopReason') or 'end_turn'}{used}{denied}"
