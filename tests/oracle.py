@@ -88,7 +88,7 @@ MOVES: dict[str, tuple[str, str, str]] = {
     "RecordDelivery": ("assignee holder host", f"{LIVE} {ENDED}", "="),
     "LeaseDelivery": ("host", "submitted/new submitted/rework", "="),
     "BeginDelivery": ("host", "submitted/new submitted/rework", "working"),
-    "ReturnDelivery": ("host", "submitted/new submitted/rework", f"= failed/offline {BAD}"),
+    "ReturnDelivery": ("host", "submitted/new submitted/rework working", f"= submitted/new failed/offline {BAD}"),
     "DoubtDelivery": ("host", LIVE, "="),
     "StartTurn": ("host", f"submitted/new submitted/rework {IN_HAND}", "="),
     "NoteTurn": ("host", f"{LIVE} {ENDED}", "="),

@@ -32,7 +32,7 @@ from tallystick.edge.cli import ERRORS as CLI_ERRORS
 from tallystick.edge.cli import reference
 from tallystick.edge.cli.help import EXIT_CODES
 from tallystick.store import codec
-from tools import api, clients, mcp
+from tools import api, clients, mcp, reach
 from tools.markdown import code, codes, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -314,6 +314,7 @@ def settings() -> str:
         ("`listen`", "`ADDRESS:PORT` or empty", "empty", "Where HTTP is served; empty: nowhere."),
         ("`tls_cert`", "path", "empty", "PEM file of the certificate; with `tls_key` HTTP is TLS."),
         ("`tls_key`", "path", "empty", "PEM file of its key. Both paths are taken from the home."),
+        ("`callbacks`", "list of addresses", "empty", _CALLBACKS),
         ("`desktop`", "`true` or `false`", "`true`", "Notices on this desktop, with the extra `tallystick[desktop]`."),
         ("`[limits]`", "table", "below", "Limits and times."),
     ]
@@ -336,6 +337,11 @@ def settings() -> str:
 _PERSON_VERBS = (
     "What shows that a person acts: a `terminal`, the `page`, or the user id alone (`uid`: scripts, tests and CI of a "
     "person; it lifts the checks of terminal and ancestors, never those of a session)."
+)
+
+_CALLBACKS = (
+    "Where spokes may be posted to although the address is not public or not https, as `http://127.0.0.1:9000`: these "
+    "and no others."
 )
 
 _ENVIRONMENT = {
@@ -424,6 +430,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "clients": clients.page,
     "api": api.page,
     "mcp": mcp.page,
+    "reach": reach.page,
 }
 """Every generated page by its name."""
 

@@ -25,6 +25,7 @@ from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Reason, Spent
 from tallystick.core.state import Task, Work
+from tallystick.core.task import may_resume
 from tallystick.store.interface import Store
 
 _AGAIN_SECONDS = 1.0
@@ -156,6 +157,10 @@ class Driving:
     async def work(self, task_id: str) -> Work | None:
         """The task with its deliveries, as it is now."""
         return await self._heads.work(task_id)
+
+    def may_go_on(self, task: Task) -> bool:
+        """Whether a session may go on with a turn that broke off; after a few times in a row somebody has to look."""
+        return may_resume(task)
 
     async def newest(self, task: Task, kinds: tuple[str, ...]) -> str:
         """The body of the newest message of these kinds."""

@@ -415,6 +415,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """`submitted`, `failed`, `returned` (it never began), `unverified` (begun, and lost sight of), `ended` (by us),
     `told` (the recipient itself said by its calls what became of it)."""
     detail: str = ""
+    code: str = ""
+    """Why it failed, in one word of the recipient, where it gave one."""
     text: str = ""
     commit: str = ""
     run: CheckRun | None = None
@@ -427,6 +429,11 @@ class Plan(msgspec.Struct, frozen=True):
 
     session: str
     lease_seconds: float
+
+
+Began = Callable[[str, str], Awaitable[object]]
+"""Records that a recipient has begun: its witness, and on what that rests. True once that is recorded; false where it
+must not begin any more, because the task has moved on."""
 
 
 class Transport(Protocol):
@@ -443,7 +450,7 @@ class Transport(Protocol):
         """A plan that came to nothing."""
         ...
 
-    async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:
+    async def send(self, envelope: Envelope, began: Began) -> Receipt:
         """Hand it over and stay until it ended. `began(witness, evidence)` is called once the recipient has it."""
         ...
 

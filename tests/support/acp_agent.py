@@ -12,6 +12,7 @@ one of
 - `flood`: so many updates at once
 - `wait`: until a file of that name is in the folder
 - `die`: exit at once, with that code; `hang`: never answer; `usage`: tokens that it will report; `cost`: dollars so far
+- `error`: answers the prompt with that error: `[code, message, data]`
 - `stop`: the reason to end with; `lie`: says that it handed in, and does not
 - `early`: answers the prompt before it does the rest; `twice`: answers it once more
 
@@ -117,7 +118,14 @@ class Scripted(acp.Agent):
     def on_connect(self, conn: Any) -> None:
         self.client = conn
 
+    async def gate(self, name: str) -> None:
+        """Wait until the file is there that the plan names for this."""
+        while name in plan() and not (FOLDER / plan()[name]).exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.02)
+
     async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
+        log(what="initialize")
+        await self.gate("starts")
         return InitializeResponse(
             protocol_version=protocol_version,
             agent_capabilities=AgentCapabilities(
@@ -187,6 +195,7 @@ class Scripted(acp.Agent):
         log(what="prompt", session=session_id, text=text, busy=session_id in self.cancelled)
         if plan().get("dies_before"):
             os._exit(9)
+        await self.gate("unread")
         if not plan().get("unwritten"):
             self.keep(session_id, "user", text)
         found = DO.findall(text)
@@ -242,6 +251,8 @@ class Scripted(acp.Agent):
         if "raw" in step:
             sys.stdout.write(step["raw"] + "\n")
             sys.stdout.flush()
+        if "error" in step:
+            raise acp.RequestError(*step["error"])
         if "die" in step:
             os._exit(step["die"])
         if "hang" in step:

@@ -20,6 +20,7 @@ from tests.support.places import Place
 PACKAGES = {"claude": "claude-agent-acp", **{name: f"{name}-acp" for name in ("codex", "pi", "qwen", "vibe")}}
 """The pinned package of a client that is driven by another program than its own."""
 AGENT = Path(__file__).with_name("acp_agent.py")
+ADAPTER = Path(__file__).with_name("acp_adapter.py")
 
 
 def do(*steps):
@@ -51,10 +52,10 @@ class Stage(Place):
         file.write_text(text)
         file.chmod(mode)
 
-    def driven(self, name="reviewer", more="", **form):
-        """Join the scripted agent, driven by its command line."""
+    def driven(self, name="reviewer", more="", program=AGENT, **form):
+        """Join the scripted agent, driven by its command line; `program`: another one in front of it."""
         self.own(name, f"writable = [{json.dumps(str(self.folder))}]\nreadable = [{json.dumps(str(ROOT))}]\n{more}")
-        line = shlex.join([sys.executable, str(AGENT), str(self.folder)])
+        line = shlex.join([sys.executable, str(program), str(self.folder)])
         return self.call("join", name=name, drive=line, **form)
 
     def ask(self, *steps, to="reviewer", **form):

@@ -16,6 +16,8 @@ from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.route import is_stopped, promise_to
 from tallystick.core.state import Context, Task, Unchanged
+from tallystick.core.task import routing
+from tallystick.core.task.routing import Asked
 from tallystick.core.task.turn import can_take_turn
 
 LATEST: Final = 253_402_300_000.0
@@ -32,7 +34,8 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     _check_not_stopped(c.workspace, ctx)
     parent = _check_parent(c, ctx)
     requester = c.requester if c.requester and ctx.actor.kind is ActorKind.HOST else ctx.actor.id
-    agent = check_assignee(c.assignee, c.workspace, ctx)
+    asked = routing.asked(c, requester, ctx)
+    agent = check_assignee(c.assignee, c.workspace, ctx, asked)
     check_session(c.session, c.assignee, c.workspace, ctx)
     _check_new_session(c, agent, ctx)
     check_cycle(c.assignee, ctx)
@@ -53,7 +56,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         expects=c.expects,
         done_when=c.done_when,
         reviewer=c.reviewer,
-        deadline_at=c.deadline_at,
+        deadline_at=c.deadline_at or routing.patience(c, ctx),
         digest=c.digest,
         parent=parent.task_id if parent else "",
         retry_of=c.retry_of,
@@ -64,7 +67,13 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         base_commit=c.base_commit,
         budget=c.budget,
         provider=agent.provider if agent else "none",
-        promise=str(promise(agent, c.assignee, ctx)),
+        promise=str(promise(agent, asked, ctx)),
+        capability=c.capability if agent is not None else "",
+        domains=asked.domains if asked else (),
+        group=c.group,
+        retry=c.retry,
+        stall_seconds=c.stall_seconds,
+        reply_to=c.reply_to,
         level=c.level,
         rule=rule,
         wake=c.wake,
@@ -72,10 +81,10 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     )
 
 
-def promise(agent: Agent | None, assignee: str, ctx: Context) -> Promise:
+def promise(agent: Agent | None, asked: Asked | None, ctx: Context) -> Promise:
     """What can be promised for this recipient now."""
     if agent is None:
-        return Promise.OFFLINE if assignee.startswith("cap:") else Promise.MAILBOX
+        return routing.promise(asked, ctx) if asked is not None else Promise.MAILBOX
     known = agent.agent_id
     return promise_to(agent, ctx.directory, live=known in ctx.live, reachable=known in ctx.reachable)
 
@@ -183,7 +192,12 @@ def _check_parent(c: cmd.SubmitTask, ctx: Context) -> Task | None:
             f"Tasks may delegate {ctx.limits.depth} deep, and {short(parent.task_id)} is at that depth.",
             "Do it yourself, or hand it back with `tally question`.",
         )
-    if ctx.siblings >= ctx.limits.open_children and not c.compensates:
+    if ctx.parts >= ctx.limits.dispatch_parts:
+        raise denied(
+            f"This dispatch has {ctx.parts} open parts; the limit is {ctx.limits.dispatch_parts}.",
+            "Wait for some of them to end.",
+        )
+    if not ctx.parts and ctx.siblings >= ctx.limits.open_children and not c.compensates:
         raise denied(
             f"Task {short(parent.task_id)} already has {ctx.siblings} open children; the limit is "
             f"{ctx.limits.open_children}.",
@@ -245,16 +259,12 @@ def check_cycle(assignee: str, ctx: Context) -> None:
             )
 
 
-def check_assignee(assignee: str, workspace: str, ctx: Context) -> Agent | None:
+def check_assignee(assignee: str, workspace: str, ctx: Context, asked: Asked | None) -> Agent | None:
     """The agent behind an assignee (None for a person, a capability or nobody yet), or a refusal."""
     if not assignee or assignee in ctx.directory.persons:
         return None
-    if assignee.startswith("cap:"):
-        raise Refused(
-            ErrorCode.NO_ROUTE,
-            f"Nobody here offers {assignee[4:]!r}.",
-            "See who offers what with `tally agents`, or join one with --capability.",
-        )
+    if asked is not None:
+        return routing.check_holder(assignee, asked, ctx)
     agent = ctx.directory.agents.get(assignee)
     if agent is None or agent.deleted or workspace not in agent.workspaces:
         raise not_found("There is no such agent here.", "List them with `tally agents`, or name --workspace.")
@@ -264,6 +274,9 @@ def check_assignee(assignee: str, workspace: str, ctx: Context) -> Agent | None:
             f"@{agent.alias} sends its inputs to {agent.provider}, and nobody allowed that for workspace {place.name}.",
             f"A person may allow it: tally workspace allow {agent.provider}",
         )
+    if agent.connection == "spoke":
+        names = ", ".join(f"cap:{name}" for name in agent.capabilities[:5]) or "none yet"
+        raise invalid(f"@{agent.alias} is a spoke: it takes messages for its capabilities.", f"Ask for one: {names}.")
     return agent
 
 

@@ -335,9 +335,9 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         "return delivery",
         cmd.ReturnDelivery,
         (Role.HOST,),
-        _places("submitted/new", "submitted/rework"),
-        SAME | _places("failed/offline", "failed/exhausted", "submitted/compensating"),
-        "connection: it never began",
+        _places("submitted/new", "submitted/rework", "working/-"),
+        SAME | _places("submitted/new", "failed/offline", "failed/exhausted", "submitted/compensating"),
+        "connection: it never began, or its holder is idempotent",
     ),
     Transition(
         "start turn",

@@ -74,6 +74,11 @@ class Session:
         return self._speech is not None
 
     @property
+    def can_go_on(self) -> bool:
+        """Whether another process of its client can go on with its conversation."""
+        return self.client.load and self._speech is not None and self._speech.loads
+
+    @property
     def launch(self) -> Launch:
         """What its client needs to be started."""
         return Launch(self.session_id, self.agent, self.client, self.own, self._around)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from tallystick.app.driving import Driving
-from tallystick.app.ports import Admission, Envelope, Plan, Receipt
+from tallystick.app.ports import Admission, Began, Envelope, Plan, Receipt
 from tallystick.core.directory import Agent
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
@@ -95,7 +95,7 @@ class AcpTransport:
 
     # --- handing over -------------------------------------------------------------------------------------------
 
-    async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:  # noqa: ARG002
+    async def send(self, envelope: Envelope, began: Began) -> Receipt:  # noqa: ARG002
         """Prompt its session, and stay until nothing more is to be said to it. See `app.ports.Transport`."""
         session = self._session(envelope.session, envelope.agent, envelope.work.task.workspace)
         session.parent = envelope.work.task.fork_of
@@ -186,8 +186,8 @@ class AcpTransport:
             return Receipt(outcome="told")
         if ended.stop == "unanswered":
             return Receipt(outcome="unverified", detail=ended.detail)
-        if ended.stop == "lost":
-            return await self._lost(session, run, ended)
+        if ended.stop == "lost" or (ended.stop == "failed" and session.can_go_on):
+            return await self._broke_off(session, run, ended)
         return await self._left_open(session, run, ended, work)
 
     async def _left_open(self, session: Session, run: Running, ended: Ended, work: Work) -> Receipt | None:
@@ -201,15 +201,27 @@ class AcpTransport:
             return Receipt(outcome="told")
         return None
 
-    async def _lost(self, session: Session, run: Running, ended: Ended) -> Receipt | None:
-        """The client went away in the middle of a turn."""
+    async def _broke_off(self, session: Session, run: Running, ended: Ended) -> Receipt | None:
+        """The client went away in the middle of a turn, or said that the turn failed: something below it may have gone
+        away. How far it was nobody saw; another process of it looks into its own history."""
         await session.close()
         work = ended.work
         run.work = work or run.work
         if work is None or _wanted(work, session.session_id) == "":
             return Receipt(outcome="told")
+        if not self._driving.may_go_on(work.task):
+            return await self._gave_up(session, run, ended, work)
         await self._driving.doubted(run.envelope.task_id, run.assignment_id, ended.detail)
         return await self._look_back(session, run)
+
+    async def _gave_up(self, session: Session, run: Running, ended: Ended, work: Work) -> Receipt:
+        """It broke off again and again. What its client said goes to the requester; of one that is silent a person has
+        to find out what it did."""
+        if ended.stop != "failed":
+            return Receipt(outcome="unverified", detail=f"It broke off {work.task.resumes + 1} times. {ended.detail}")
+        text = words.broke_off(ended.detail)
+        await self._driving.asked_back(work.task, run.envelope.delivery_id, session.session_id, text)
+        return Receipt(outcome="told")
 
     # --- after a restart ------------------------------------------------------------------------------------------
 

@@ -144,7 +144,7 @@ class Look:
         try:
             answer = prompt.result()
         except Refused as refusal:
-            if refusal.code is ErrorCode.OFFLINE:
+            if refusal.code is ErrorCode.OFFLINE or self._session.can_go_on:  # what is below it may be gone
                 await self._session.close()
             return Admission(outcome="failed", turn=self.turn_id, detail=str(refusal))
         spent = self._turn.meter.spent(0.0, answer)

@@ -96,6 +96,21 @@ SELECT * FROM deliveries
 WHERE open = 1 AND recipient = :recipient AND fact IN ('claimed', 'admitted', 'recorded', 'working')
 ORDER BY due_at, delivery_id;
 
+-- What waits for a holder to be chosen: recipients that begin with `cap:`.
+-- name: waiting
+SELECT * FROM deliveries
+WHERE open = 1 AND recipient >= 'cap:' AND recipient < 'cap;'
+ORDER BY recipient, due_at, delivery_id LIMIT :limit;
+
+-- name: delivery
+SELECT * FROM deliveries WHERE delivery_id = :delivery_id;
+
+-- name: in_hand
+SELECT * FROM tasks WHERE assignee = :party AND open = 1 AND session > '' AND capability > '' ORDER BY task_id;
+
+-- name: asked_for
+SELECT * FROM tasks WHERE capability = :capability AND capability > '' ORDER BY task_id DESC LIMIT :limit;
+
 -- name: in_trace
 SELECT * FROM tasks WHERE trace = :trace ORDER BY task_id;
 
@@ -122,13 +137,16 @@ WHERE (state = 'failed' OR (state = 'input_required' AND reason = 'unverified'))
 ORDER BY task_id DESC LIMIT :limit;
 
 -- name: assigned
-SELECT * FROM tasks WHERE assignee = :party AND open = 1 ORDER BY task_id;
+SELECT * FROM tasks INDEXED BY tasks_open WHERE assignee = :party AND open = 1 ORDER BY task_id;
+
+-- name: assigned_count
+SELECT count(*) AS count FROM tasks INDEXED BY tasks_open WHERE assignee = :party AND open = 1;
 
 -- name: requested
-SELECT * FROM tasks WHERE requester = :party AND open = 1 ORDER BY task_id;
+SELECT * FROM tasks INDEXED BY tasks_open WHERE requester = :party AND open = 1 ORDER BY task_id;
 
 -- name: reviewing
-SELECT * FROM tasks WHERE reviewer = :party AND reviewer > '' AND open = 1 ORDER BY task_id;
+SELECT * FROM tasks INDEXED BY tasks_open WHERE reviewer = :party AND reviewer > '' AND open = 1 ORDER BY task_id;
 
 -- name: sessioned
 SELECT * FROM tasks INDEXED BY tasks_open_session WHERE open = 1 AND session > '' ORDER BY session, task_id;
@@ -152,15 +170,10 @@ SELECT names.name AS trace FROM events JOIN names ON names.id = events.trace
 WHERE events.type = 1 AND events.trace > 0
 GROUP BY events.trace ORDER BY events.trace LIMIT :limit;
 
+-- Of the last 10,000 tasks, walked from the newest one until there is one of that party.
 -- name: newest
-SELECT * FROM tasks WHERE task_id = max(
-  coalesce((SELECT max(task_id) FROM tasks WHERE requester = :party AND open = 0), ''),
-  coalesce((SELECT max(task_id) FROM tasks WHERE requester = :party AND open = 1), ''),
-  coalesce((SELECT max(task_id) FROM tasks WHERE assignee = :party AND open = 0), ''),
-  coalesce((SELECT max(task_id) FROM tasks WHERE assignee = :party AND open = 1), ''),
-  coalesce((SELECT max(task_id) FROM tasks WHERE reviewer = :party AND reviewer > '' AND open = 0), ''),
-  coalesce((SELECT max(task_id) FROM tasks WHERE reviewer = :party AND reviewer > '' AND open = 1), '')
-);
+SELECT * FROM (SELECT * FROM tasks WHERE task_id > '' ORDER BY task_id DESC LIMIT 10000) AS recent
+WHERE :party IN (requester, assignee, reviewer) LIMIT 1;
 
 -- name: aliases
 SELECT * FROM aliases WHERE skeleton > '' ORDER BY skeleton;
