@@ -36,6 +36,7 @@ from tallystick.app.ports import Clock, Notifier, Transport, Waker
 from tallystick.app.presence import Presence
 from tallystick.app.proofs import Proofs
 from tallystick.app.reaches import Reaches
+from tallystick.app.returning import Returning
 from tallystick.app.routing import Routing
 from tallystick.app.sessions import Sessions
 from tallystick.app.turns import Turns
@@ -172,6 +173,7 @@ def assemble(
             routing=routing,
             reaches=reaches,
             deliverer=deliverer,
+            returning=Returning(store, heads, executor, deliverer, diagnostics),
             engine=store.engine(),
             examine=(*[part.examine for part in notices], wakes.examine),
         )
@@ -275,6 +277,7 @@ def _join(
     executor.follow = follow
     executor.refused = refusals.refused
     duties.end_run = end_run
+    duties.is_in_hand = deliverer.is_in_hand
     duties.run_check = verifier.run_check
 
 

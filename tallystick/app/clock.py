@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tallystick.app.ports import Clock
-from tallystick.core.identity import Prefix, make_id
+from tallystick.core.identity import LETTERS, Prefix, letters_of, spelled
 
 _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _PAGE = 4096
@@ -37,15 +37,16 @@ class HighWater:
 
     def __init__(self, clock: Clock, last_event_at: float) -> None:
         self.clock = clock
+        self._read_boot, self._read_wall = clock.boot, clock.now
         self._highest = last_event_at
         self._boot = clock.boot()
 
     def now(self) -> float:
         """UTC seconds, to the millisecond."""
-        clock = self.clock
-        boot, wall, highest = clock.boot(), clock.now(), self._highest
-        if boot > self._boot:
-            highest += boot - self._boot
+        boot, wall, highest = self._read_boot(), self._read_wall(), self._highest
+        passed = boot - self._boot
+        if passed > 0:
+            highest += passed
         self._boot = boot
         self._highest = highest = max(highest, wall)
         return round(highest, 3)
@@ -82,8 +83,14 @@ class RandomIds:
 
     def __init__(self, clock: HighWater) -> None:
         self._clock = clock
-        self._chance = Chance()
+        self._letters = ""
+        self._used = 0
 
     def __call__(self, prefix: Prefix) -> str:
         """A new id that sorts by its time."""
-        return make_id(prefix, int(self._clock.now() * 1000), self._chance(16))
+        begun = self._used
+        end = self._used = begun + LETTERS
+        if end > len(self._letters):
+            self._letters, begun, end = letters_of(os.urandom(_PAGE)), 0, LETTERS
+            self._used = end
+        return spelled(prefix, int(self._clock.now() * 1000), self._letters[begun:end])

@@ -173,7 +173,7 @@ class Custody:
 
     def committed(self, rows: tuple[Row, ...]) -> None:
         """Rows were committed: the snapshot is behind."""
-        if any(isinstance(row, TaskRow) for row in rows):
+        if not self._board_changed.is_set() and any(isinstance(row, TaskRow) for row in rows):
             self._board_changed.set()
 
 

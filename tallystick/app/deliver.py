@@ -6,7 +6,6 @@ An outcome comes back in as an ordinary command. What was dispatched and has no 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
@@ -16,24 +15,26 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.heads import Heads
-from tallystick.app.ports import Envelope, NewId, Receipt, Transport
+from tallystick.app.outcomes import Outcomes
+from tallystick.app.ports import Envelope, NewId, Transport
 from tallystick.app.routing import DOOR, Chosen, Route, Routing
 from tallystick.app.words import Words
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
-from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.errors import Refused
 from tallystick.core.events import Text
-from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
+from tallystick.core.identity import HOST, short
 from tallystick.core.limits import Limits
-from tallystick.core.model import Fact
+from tallystick.core.model import Fact, Reason
 from tallystick.core.route import agent_mode, is_stopped
 from tallystick.core.rows import DeliveryRow, Row, TaskRow
-from tallystick.core.state import Delivery, Work
+from tallystick.core.state import Work
 from tallystick.core.task import wanted
 from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 5.0
-_AGAIN_SECONDS = 1.0
+_LOOK = 200
+"""So many due deliveries are looked at for a free place: what waits for one session holds up nobody else's work."""
 
 
 class Deliverer:
@@ -58,8 +59,7 @@ class Deliverer:
         self._executor = executor
         self._words = words
         self._clock = clock
-        self._new_id = new_id
-        self._limits = limits
+        self._outcomes = Outcomes(heads, executor, clock, new_id, limits, diagnostics)
         self._transports = transports
         self._diagnostics = diagnostics
         self._routing = routing
@@ -84,9 +84,9 @@ class Deliverer:
     async def start(self) -> None:
         """Take back what an earlier host dispatched, then begin to look for what is due."""
         for agent in self._pushed_to():
-            if self._transports[agent.connection].reconciles:
+            if self._transports[agent.connection].reconciles and agent.connection != DOOR:
                 await self._reconcile(agent)
-                continue
+                continue  # a spoke tells itself what it has once it is back: see `app.returning`
             for row in await self._store.query("outstanding", recipient=agent.agent_id):
                 await self._recover(agent, str(row["task_id"]), str(row["delivery_id"]))
                 self._reached("deliver.mid_recovery")
@@ -174,10 +174,11 @@ class Deliverer:
             if free <= 0:
                 continue
             now = self._clock.now()
-            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=free):
+            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=_LOOK):
                 work = await self._heads.work(str(row["task_id"]))
-                if work is not None:
-                    await self._dispatch(agent, work, str(row["delivery_id"]))
+                free -= work is not None and await self._dispatch(agent, work, str(row["delivery_id"]))
+                if free <= 0:
+                    break
 
     async def _end_stopped(self, agent: Agent) -> None:
         """A person stopped it: what runs is ended, and what it had done until then is for a person to look at."""
@@ -190,8 +191,8 @@ class Deliverer:
                 continue  # it waits for an answer: nothing of it runs
             if await self._transports[agent.connection].end(delivery_id):
                 task_id, detail = str(row["task_id"]), "A person stopped it while it ran."
-                await self._unknown(task_id, delivery_id, detail)
-                await self._tell(cmd.DoubtTask(task_id=task_id, detail=detail), HOST)
+                await self._outcomes.unknown(task_id, delivery_id, detail)
+                await self._outcomes.tell(cmd.DoubtTask(task_id=task_id, detail=detail), HOST)
 
     # --- capabilities -------------------------------------------------------------------------------------------
 
@@ -199,6 +200,11 @@ class Deliverer:
         """A spoke is there, or has a free slot more: look at what waits for what it offers."""
         for route in self._routing.of_agent(agent):
             self._route(route)
+
+    def adopt(self, agent: Agent, work: Work, delivery_id: str) -> None:
+        """A spoke is back with what it had begun: stay with it until it ends, as with anything sent."""
+        if delivery_id not in self._pushes:
+            self._push(agent, work, delivery_id, adopted=True)
 
     def _route(self, route: Route) -> None:
         """Choose holders for what is due, as far as they have free slots. Each is leased on its own: what is chosen
@@ -237,10 +243,12 @@ class Deliverer:
         """Lease it and send it on its way; False where it was not leased."""
         if delivery_id in self._pushes or self._held_back(work, agent) or agent.connection not in self._transports:
             return False
+        if await self._was_for_one_that_ended(work):
+            return False
         transport = self._transports[agent.connection]
         plan = await transport.plan(agent, work)
         if plan is None:
-            return False  # every session of it is busy; it is looked at again when one is not
+            return False  # the session that it needs is busy; it is looked at again when it is not
         lease = cmd.LeaseDelivery(
             task_id=work.task.task_id,
             delivery_id=delivery_id,
@@ -258,6 +266,17 @@ class Deliverer:
         self._reached("deliver.after_lease")
         if outcome.work is not None:
             self._push(agent, outcome.work, delivery_id, adopted=False)
+        return True
+
+    async def _was_for_one_that_ended(self, work: Work) -> bool:
+        """`@reviewer/ses_…` is that very session or nothing: what was only for one that has ended is for nobody."""
+        session = self._heads.directory.sessions.get(work.task.session_wanted)
+        if session is None or not session.ended:
+            return False
+        who = self._heads.directory.alias_of(work.task.assignee)
+        text = f"The session {short(session.session_id)} that it was for has ended. Ask the role instead: {who}"
+        command = cmd.FailTask(task_id=work.task.task_id, text=Text(body=text), why=Reason.OFFLINE)
+        await self._outcomes.tell(command, HOST)
         return True
 
     def _held_back(self, work: Work, agent: Agent) -> bool:
@@ -283,9 +302,10 @@ class Deliverer:
             begun = cmd.BeginDelivery(task_id=task_id, delivery_id=delivery_id, witness=witness, evidence=evidence)
             self._reached("deliver.before_begin")
             try:
-                await self._tell(begun, HOST)
+                await self._outcomes.tell(begun, HOST)
             except Refused:
-                return await self._is_under_way(task_id, delivery_id)  # an earlier host recorded it, or it is over
+                # An earlier host recorded it, or it is over.
+                return await self._outcomes.is_under_way(task_id, delivery_id)
             self._reached("deliver.after_begin")
             return True
 
@@ -296,7 +316,7 @@ class Deliverer:
             if purpose and receipt.outcome == "returned":
                 self._not_before[task_id] = self._clock.clock.boot() + _SWEEP_SECONDS
                 return
-            await self._report(agent, work, delivery_id, receipt)
+            await self._outcomes.report(agent, work, delivery_id, receipt)
             self._reached("deliver.after_report")
             await self._transports[agent.connection].settled(delivery_id)
         except Refused as refusal:
@@ -304,7 +324,7 @@ class Deliverer:
             await self._transports[agent.connection].settled(delivery_id)  # decided without it: nobody waits for it
         except Exception as error:  # noqa: BLE001 - whatever happened to it is not known
             self._diagnostics.failure("push", error)
-            await self._unknown(task_id, delivery_id, "The push failed in the host.")
+            await self._outcomes.unknown(task_id, delivery_id, "The push failed in the host.")
 
     async def _envelope(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str) -> Envelope:
         delivery = work.delivery(delivery_id)
@@ -322,105 +342,6 @@ class Deliverer:
             adopted=adopted,
             purpose=purpose,
         )
-
-    async def _report(self, agent: Agent, work: Work, delivery_id: str, receipt: Receipt) -> None:
-        task_id = work.task.task_id
-        if receipt.outcome in ("ended", "told"):
-            return  # whoever ended it says what that means; whoever was told said itself what it did
-        if receipt.outcome == "unverified":
-            if not await self._may_go_elsewhere(agent, work, delivery_id, receipt.detail):
-                await self._unknown(task_id, delivery_id, receipt.detail)
-            return
-        if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
-            await self._tell(self._return(work, delivery_id, receipt.detail), HOST)
-            return
-        actor = Actor(
-            agent.agent_id,
-            ActorKind.AGENT,
-            session=work.task.session,
-            door=DOOR if agent.connection == DOOR else "command",
-            assertion=Assertion.HOST,
-        )
-        try:
-            await self._tell(self._result(work, receipt), actor)
-        except Refused as refusal:
-            await self._fall_short(task_id, receipt, refusal)
-
-    async def _may_go_elsewhere(self, agent: Agent, work: Work, delivery_id: str, detail: str) -> bool:
-        """What a spoke that is gone never began goes to another, and what it began only where it is idempotent: the
-        rules say whether."""
-        if agent.connection != DOOR:
-            return False
-        try:
-            await self._tell(self._return(work, delivery_id, detail), HOST)
-        except Refused:
-            return False
-        return True
-
-    def _return(self, work: Work, delivery_id: str, detail: str) -> cmd.ReturnDelivery:
-        retry_at = self._retry_at(work.delivery(delivery_id))
-        return cmd.ReturnDelivery(task_id=work.task.task_id, delivery_id=delivery_id, retry_at=retry_at, detail=detail)
-
-    async def _fall_short(self, task_id: str, receipt: Receipt, refusal: Refused) -> None:
-        """It ended, and what it did is no result (no change, nothing said): a command cannot be told to try again."""
-        text = Text(body=refusal.message)
-        await self._tell(cmd.FailTask(task_id=task_id, text=text, run=receipt.run), HOST)
-
-    async def _tell(self, command: cmd.Command, actor: Actor) -> None:
-        """Record what has happened; while nothing can be recorded (a full disk), again and again."""
-        while True:
-            try:
-                await self._executor.execute(command, actor)
-            except Refused as refusal:
-                if refusal.code is not ErrorCode.UNAVAILABLE:
-                    raise
-                await asyncio.sleep(_AGAIN_SECONDS)
-            else:
-                return
-
-    async def _is_under_way(self, task_id: str, delivery_id: str) -> bool:
-        work = await self._heads.work(task_id)
-        delivery = work.delivery(delivery_id) if work else None
-        return delivery is not None and delivery.in_flight and delivery.fact is Fact.WORKING
-
-    async def _has_begun(self, task_id: str, delivery_id: str) -> bool:
-        work = await self._heads.work(task_id)
-        delivery = work.delivery(delivery_id) if work else None
-        return delivery is not None and delivery.fact is Fact.WORKING
-
-    def _result(self, work: Work, receipt: Receipt) -> cmd.Command:
-        task_id = work.task.task_id
-        if receipt.outcome in ("failed", "returned"):
-            return cmd.FailTask(
-                task_id=task_id,
-                text=Text(body=receipt.detail or "It failed."),
-                run=receipt.run,
-                fence=work.task.fence,
-                code=receipt.code,
-            )
-        return cmd.HandInResult(
-            task_id=task_id,
-            message_id=self._new_id(Prefix.MESSAGE),
-            delivery_id="",
-            text=Text(body=receipt.text),
-            commit=receipt.commit,
-            artifacts=receipt.artifacts,
-            changed=receipt.changed,
-            run=receipt.run,
-            fence=work.task.fence,
-        )
-
-    def _retry_at(self, delivery: Delivery | None) -> float:
-        waits = self._limits.retry_seconds
-        wait = waits[min(delivery.retries if delivery else 0, len(waits) - 1)] if waits else 0.0
-        return self._clock.now() + wait * random.uniform(0.8, 1.2)  # noqa: S311 - spreads retries, guards nothing
-
-    async def _unknown(self, task_id: str, delivery_id: str, detail: str) -> None:
-        doubt = cmd.DoubtDelivery(task_id=task_id, delivery_id=delivery_id, detail=detail)
-        try:
-            await self._executor.execute(doubt, HOST)
-        except Refused as refusal:
-            self._diagnostics.record("doubt refused", task=task_id, detail=str(refusal))
 
     # --- sessions that the host drives --------------------------------------------------------------------------
 
@@ -468,7 +389,11 @@ class Deliverer:
             except Refused as refusal:  # nothing can be recorded now; a later start tries again
                 self._diagnostics.record("return refused", task=task_id, detail=str(refusal))
         else:
-            await self._unknown(task_id, delivery_id, "Its process is gone and nobody saw how it ended.")
+            await self._outcomes.unknown(task_id, delivery_id, "Its process is gone and nobody saw how it ended.")
+
+    def is_in_hand(self, work: Work) -> bool:
+        """Whether a push of it is under way here."""
+        return any(delivery.delivery_id in self._pushes for delivery in work.deliveries)
 
     async def end(self, work: Work) -> bool:
         """End what the host runs for a task. True when nothing of it is left."""

@@ -87,9 +87,11 @@ class Proofs:
         """Where the conversation of a session is kept, if its client has such a place."""
         directory = self._heads.committed_directory
         session = directory.sessions.get(session_id)
-        agent = directory.agents.get(session.agent) if session is not None else None
+        if session is None or session.door != "client":
+            return None
+        agent = directory.agents.get(session.agent)
         history = self._histories.get(agent.client) if agent is not None else None
-        return None if session is None or session.door != "client" or history is None else (history, session_id)
+        return None if history is None else (history, session_id)
 
     async def _look(self, sought: _Sought) -> None:
         try:

@@ -49,6 +49,8 @@ class Connected(msgspec.Struct):
     queued: dict[str, int] = {}
     """By capability: what waits in its own queue, beside what it was sent."""
     is_there: bool = True
+    is_ready: bool = False
+    """What it had before is sorted out, and it can be sent to."""
     draining: bool = False
 
 
@@ -125,6 +127,11 @@ class Routing:
         """A spoke's process is connected."""
         self._connected[session] = Connected(agent=agent, endpoint=endpoint, process=process)
 
+    def ready(self, session: str) -> None:
+        """It can be sent to from now on."""
+        if session in self._connected:
+            self._connected[session].is_ready = True
+
     def lost(self, session: str, process: str) -> None:
         """That process is connected no more. Its session lives on for its lease."""
         known = self._connected.get(session)
@@ -162,7 +169,7 @@ class Routing:
         if heard not in ("live", "suspect"):
             return "offline"
         known = self._connected.get(session)
-        if known is None or not known.is_there:
+        if known is None or not (known.is_there and known.is_ready):
             return "returning"
         if known.draining:
             return "draining"

@@ -108,6 +108,8 @@ class Wakes:
             if party and self._has_entry(party):
                 at_once = isinstance(recorded.event, ev.TaskSubmitted) and recorded.event.wake
                 self._later(party, 0.0 if at_once else self._limits.wake_batch_seconds)
+        if isinstance(recorded.event, ev.TaskEvent):
+            return
         if isinstance(recorded.event, ev.SessionEnded):
             self._ended(recorded.stream)
         elif isinstance(recorded.event, _STIRRING) and recorded.stream.startswith("agt_"):

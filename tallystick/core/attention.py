@@ -63,20 +63,23 @@ _ASKED: Final[dict[str, str]] = {
 
 def standings(rows: tuple[Row, ...], directory: Directory, actor: str) -> list[Standing]:
     """What the rows of one event mean for persons. Who acted is not told of its own act."""
-    titles = {row.task_id: row.title for row in rows if isinstance(row, TaskRow)}
     found: list[Standing] = []
     for row in rows:
         if isinstance(row, TaskRow):
             found.append(Standing(f"turn/{row.task_id}", _turn(row, directory, actor)))
         elif isinstance(row, PermissionRow):
             subject = f"permission/{row.permission_id}"
-            found.append(Standing(subject, _permission(row, directory, titles.get(row.task_id, ""))))
+            found.append(Standing(subject, _permission(row, directory, _title(rows, row.task_id))))
         elif isinstance(row, NoticeRow):
             subject = f"notice/{row.task_id}/{row.party}"
-            found.append(Standing(subject, _notice(row, directory, actor, titles.get(row.task_id, ""))))
+            found.append(Standing(subject, _notice(row, directory, actor, _title(rows, row.task_id))))
         elif isinstance(row, NoticeReadRow):
             found.append(Standing(f"notice/{row.task_id}/{row.party}", None))
     return found
+
+
+def _title(rows: tuple[Row, ...], task_id: str) -> str:
+    return next((row.title for row in rows if isinstance(row, TaskRow) and row.task_id == task_id), "")
 
 
 def _turn(row: TaskRow, directory: Directory, actor: str) -> Attention | None:

@@ -94,6 +94,8 @@ class SessionState(Value, frozen=True):
     level_detail: str = ""
     place: str = ""
     """The directory that it works in, where the host made one for it."""
+    forks: bool = False
+    """Its client said that it can fork the conversation."""
     presence: str = "live"
     mode: str = "running"
     ended: bool = False
@@ -360,7 +362,7 @@ def _linked(d: Directory, r: ev.Recorded, e: ev.SessionLinked) -> Directory:
 
 def _described(d: Directory, r: ev.Recorded, e: ev.SessionDescribed) -> Directory:
     client = f"{e.client} {e.version}".strip()
-    return _in_session(d, r, client=client, level=e.level, level_detail=e.detail, place=e.directory)
+    return _in_session(d, r, client=client, level=e.level, level_detail=e.detail, place=e.directory, forks=e.forks)
 
 
 def _waking(fold: Callable[[wake.Waking, ev.Recorded, Any], wake.Waking]) -> Callable[..., Directory]:

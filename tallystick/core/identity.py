@@ -53,21 +53,26 @@ CAPABILITY_PREFIX: Final = "cap:"
 
 _AS_DIGITS: Final = str.maketrans(_CROCKFORD, "0123456789ABCDEFGHIJKLMNOPQRSTUV")
 _PAIRS: Final = tuple(first + second for first in _CROCKFORD for second in _CROCKFORD)
-_LETTERS: Final = 16
+LETTERS: Final = 16
 """How many letters of an id are chance."""
 _LETTER_OF: Final = bytes(ord(_CROCKFORD[value & 31]) for value in range(256))
 _HEADS: Final = {prefix: f"{prefix.value}_" for prefix in Prefix}
 
 
 def make_id(prefix: Prefix, milliseconds: int, chance: bytes) -> str:
-    """An id from a UTC time in milliseconds since 1970 and its chance: ten bytes, or sixteen of five bits each (the
-    quick way, for several ids are made for every request)."""
-    head, time = _HEADS[prefix], _second(milliseconds >> 10)
-    if len(chance) == _LETTERS:
-        return f"{head}{time}{_PAIRS[milliseconds & 1023]}{chance.translate(_LETTER_OF).decode()}"
+    """An id from a UTC time in milliseconds since 1970 and ten bytes of chance."""
     number = int.from_bytes(chance[:10], "big")
-    rest = "".join([_PAIRS[number >> shift & 1023] for shift in range(70, -1, -10)])
-    return f"{head}{time}{_PAIRS[milliseconds & 1023]}{rest}"
+    return spelled(prefix, milliseconds, "".join([_PAIRS[number >> shift & 1023] for shift in range(70, -1, -10)]))
+
+
+def spelled(prefix: Prefix, milliseconds: int, letters: str) -> str:
+    """An id from its time and the letters of its chance: several are made for every request."""
+    return f"{_HEADS[prefix]}{_second(milliseconds >> 10)}{_PAIRS[milliseconds & 1023]}{letters}"
+
+
+def letters_of(chance: bytes) -> str:
+    """Random bytes as letters for ids: one for each, five bits of it."""
+    return chance.translate(_LETTER_OF).decode()
 
 
 @lru_cache(maxsize=8)

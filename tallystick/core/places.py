@@ -335,6 +335,7 @@ def _describe(c: cmd.DescribeSession, ctx: Context) -> ev.SessionDescribed | Unc
         directory=c.directory,
         level=c.level,
         detail=c.detail,
+        forks=c.forks,
     )
 
 

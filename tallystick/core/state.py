@@ -116,6 +116,8 @@ class Task(Value, frozen=True):
     version: int
     assignee: str = ""
     session_wanted: str = ""
+    fresh: bool = False
+    fork_of: str = ""
     reviewer: str = ""
     expects: Expects = Expects.ANSWER
     done_when: CheckSpec | None = None

@@ -186,3 +186,84 @@ async def test_the_route_table_shows_who_holds_what_and_what_became_of_it(tmp_pa
             True,
         )
         assert (shown.stats[0].asked, shown.stats[0].done, shown.stats[0].failed) == (1, 1, 0)
+
+
+async def test_a_spoke_that_was_lost_takes_its_work_back_and_its_result_counts(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.desk.lost(spoke.session, "1@1")
+        hub.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
+        await hub.until(lambda: hub.work(sailed.task_id).deliveries[0].unverified)
+        back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "running"),))
+        assert [answer.do for answer in back.resume] == ["go_on"]
+        assert not hub.work(sailed.task_id).deliveries[0].unverified
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        assert hub.spokes.sent[-1].adopted
+        hub.spokes.ends(sailed.task_id, "submitted", text="late")
+        assert (await hub.outcome(sailed.task_id))[-1].payload == "late"
+
+
+async def test_a_result_that_comes_after_a_person_was_asked_settles_it(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail(timeout_ms=10**7)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.desk.lost(spoke.session, "1@1")
+        hub.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
+        await hub.until(lambda: hub.work(sailed.task_id).deliveries[0].unverified)
+        await hub.pass_time(200)
+        assert hub.work(sailed.task_id).task.place == "input_required/unverified"
+        back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "done"),))
+        assert [answer.do for answer in back.resume] == ["resend"]
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.spokes.ends(sailed.task_id, "submitted", text="at last")
+        assert (await hub.outcome(sailed.task_id))[-1].payload == "at last"
+
+
+async def test_what_a_returning_spoke_has_lost_is_for_a_person_at_once(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.desk.lost(spoke.session, "1@1")
+        hub.spokes.ends(sailed.task_id, "unverified")
+        await hub.until(lambda: hub.work(sailed.task_id).deliveries[0].unverified)
+        stale = hub.holds(sailed.task_id, "running", fence=99)
+        unknown = hub.holds(sailed.task_id, "done", delivery="dlv_x")
+        back = await hub.spoke("counter", process="2@2", held=(stale, unknown))
+        assert [answer.do for answer in back.resume] == ["drop", "drop"]
+        assert hub.work(sailed.task_id).task.place == "input_required/unverified"
+        hub.spokes.answer = hub.spokes.done
+        assert (await hub.reaches_()).what == "result", "what is in doubt for good takes no slot"
+
+
+async def test_after_a_restart_of_the_host_what_began_waits_for_its_spoke_and_the_rest_goes_out_anew(
+    tmp_path: Path,
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", Offer("Count", concurrency=2))
+        begun = await hub.sail(timeout_ms=10**6)
+        await hub.until(lambda: hub.work(begun.task_id).task.state.value == "working")
+        hub.spokes.answer = hub.spokes.unanswered
+        sent = await hub.sail(timeout_ms=10**6)
+        await hub.until(lambda: sent.task_id in hub.spokes.running)
+        waits = await hub.sail(timeout_ms=10**6)
+        store, clock = hub.store, hub.manual
+    async with Hub(tmp_path, store, clock) as hub:
+        (route,) = (await hub.desk.routes(hub.guest())).routes
+        assert route.status == "returning"
+        hub.spokes.answer = hub.spokes.held
+        assert (await hub.sail()).promise == "live", "it is waited for"
+        back = await hub.spoke("counter", process="2@2", held=(await hub.holds_of(begun.task_id, "running"),))
+        assert [answer.do for answer in back.resume] == ["go_on"]
+        for sailed in (begun, sent, waits):
+            await hub.until(lambda task_id=sailed.task_id: task_id in hub.spokes.running)
+            hub.spokes.ends(sailed.task_id, "submitted", text="whole")
+            assert (await hub.outcome(sailed.task_id))[-1].what == "result"
+        assert (await hub.outcome(begun.task_id))[-1].payload == "whole"

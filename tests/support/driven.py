@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -11,10 +12,15 @@ from pathlib import Path
 
 from tests.support.clients import setups
 from tests.support.clients.install import need
+from tests.support.clients.pins import CLIENTS
 from tests.support.hosts import ROOT, eventually
+from tests.support.model import tokens_read, tokens_written
 from tests.support.places import Place
 
+PACKAGES = {"claude": "claude-agent-acp", **{name: f"{name}-acp" for name in ("codex", "pi", "qwen", "vibe")}}
+"""The pinned package of a client that is driven by another program than its own."""
 AGENT = Path(__file__).with_name("acp_agent.py")
+ADAPTER = Path(__file__).with_name("acp_adapter.py")
 
 
 def do(*steps):
@@ -46,10 +52,10 @@ class Stage(Place):
         file.write_text(text)
         file.chmod(mode)
 
-    def driven(self, name="reviewer", more="", **form):
-        """Join the scripted agent, driven by its command line."""
+    def driven(self, name="reviewer", more="", program=AGENT, **form):
+        """Join the scripted agent, driven by its command line; `program`: another one in front of it."""
         self.own(name, f"writable = [{json.dumps(str(self.folder))}]\nreadable = [{json.dumps(str(ROOT))}]\n{more}")
-        line = shlex.join([sys.executable, str(AGENT), str(self.folder)])
+        line = shlex.join([sys.executable, str(program), str(self.folder)])
         return self.call("join", name=name, drive=line, **form)
 
     def ask(self, *steps, to="reviewer", **form):
@@ -68,6 +74,14 @@ class Stage(Place):
     def opens(self, name):
         (self.folder / name).touch()
 
+    def used(self, task):
+        """What its turns used, in the words that a person reads: one line for each turn that has ended."""
+        lines = [line["text"] for line in self.show(task)["history"] if line["what"].startswith("turn ended")]
+        return [re.findall(r"\[used: (.*)\]", text)[-1] for text in lines]
+
+    def until_used(self, task):
+        return eventually(lambda: self.used(task), "the end of a turn")
+
     def facts(self, task):
         return {fact["fact"]: fact for fact in self.show(task)["facts"]}
 
@@ -83,6 +97,22 @@ class Stage(Place):
         return eventually(waiting, "a permission")
 
 
+def model_tokens(model, task):
+    """What the scripted model counted of each call for a task, from its prompt on. Some clients make calls besides,
+    with far fewer tools: those are left out."""
+    asked = [r for r in model.requests if r.asks and task in r.seen.text]
+    most = max(len(request.seen.tools) for request in asked)
+    turns = [request for request in asked if 2 * len(request.seen.tools) > most]
+    return [tokens_read(request) + tokens_written(request.answer) for request in turns]
+
+
+def counted(client, calls):
+    """The words for that in the history, as far as the client tells."""
+    at_least = f"at least {calls[-1]} tokens"
+    told = {"pi": "tokens unknown", "opencode": at_least, "vibe": at_least}
+    return told.get(client, f"{sum(calls)} tokens")
+
+
 class RealStage(Stage):
     """A host that drives a real client against the scripted model."""
 
@@ -90,8 +120,8 @@ class RealStage(Stage):
         super().__init__(**limits)
         self.client_name = client
         self.model = model
-        package = {"codex": "codex-acp", "claude": "claude-agent-acp", "pi": "pi-acp"}.get(client, client)
-        self.bin = need(package) / "node_modules" / ".bin"
+        self.pin = CLIENTS[PACKAGES.get(client, client)]
+        self.bin = need(self.pin.name) / self.pin.bin
         self.person = self.place / "person"
         for name in ("home", "tmp"):
             (self.person / name).mkdir(parents=True)
@@ -151,4 +181,6 @@ def asking(client):
     return lambda home, url: setups.SETUPS[client](home, home, url, setups.Wishes(allow=False))
 
 
-SETUPS = {"codex": codex_home, "claude": claude_home, **{name: asking(name) for name in ("gemini", "opencode", "pi")}}
+DRIVEN_BY_CHOICE = ("gemini", "opencode", "pi", "qwen", "vibe")
+"""Those that are driven where TALLY_TEST_CLIENTS names them."""
+SETUPS = {"codex": codex_home, "claude": claude_home, **{name: asking(name) for name in DRIVEN_BY_CHOICE}}

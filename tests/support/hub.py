@@ -26,6 +26,7 @@ from tallystick.app.openings import FirstThings, Record
 from tallystick.app.ports import Began, Envelope, Plan, Receipt
 from tallystick.app.presence import Presence
 from tallystick.app.reaches import Reaches
+from tallystick.app.returning import Returning
 from tallystick.app.routing import Routing
 from tallystick.app.views import Views
 from tallystick.app.words import Words
@@ -163,6 +164,7 @@ class Hub:
             "routing": self.routing,
             "reaches": self.reaches,
             "deliverer": self.deliverer,
+            "returning": Returning(self.store, self.heads, self.executor, self.deliverer, self.diagnostics),
             "engine": "memory",
         }
         absent = dict.fromkeys(set(Services.__struct_fields__) - parts.keys() - {"examine"})
@@ -226,6 +228,7 @@ class Hub:
         guest = self.guest(workspace=form.pop("workspace", ""))
         anchored = await self.desk.anchor(guest, reach.Anchor(**form))
         self.spokes.session_of[anchored.agent] = anchored.session
+        await self.desk.ready(anchored.session)
         return anchored
 
     async def sail(self, capability: str = "Count", *, guest: Guest | None = None, **given: Any) -> reach.Sailed:
@@ -254,6 +257,17 @@ class Hub:
         self.manual.advance(seconds)
         self.deliverer.look()
         await self.duties.once()
+
+    def holds(self, task_id: str, state: str, **given: Any) -> reach.Held:
+        """What a spoke says that it has of a message."""
+        work = self.work(task_id)
+        found = {"delivery": work.deliveries[-1].delivery_id, "fence": work.task.fence, "state": state}
+        return reach.Held(**{**found, **given})
+
+    async def holds_of(self, task_id: str, state: str) -> reach.Held:
+        """The same, where the host has just started."""
+        await self.heads.work(task_id)
+        return self.holds(task_id, state)
 
     def work(self, task_id: str) -> Work:
         found = self.heads.remembered(task_id)

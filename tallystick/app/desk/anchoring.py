@@ -25,14 +25,24 @@ class Anchoring(Ground):
         session = await self._standing(guest, agent, form)
         self.s.routing.arrived(session.session_id, agent.agent_id, form.endpoint, form.process)
         await self.heard(session.session_id, {})
-        self.s.deliverer.offers(agent)
+        resume = await self.s.returning.sort_out(agent, session.session_id, form.held)
         return reach.Anchored(
             agent=agent.agent_id,
             session=session.session_id,
             workspace=guest.workspace,
             heartbeat_seconds=self.s.limits.heartbeat_seconds,
             lease_seconds=self.s.limits.presence_seconds,
+            resume=resume,
         )
+
+    async def ready(self, session: str) -> None:
+        """The spoke was told what `anchor` answered, and can be sent to: what it goes on with is watched again, and it
+        is chosen from now on."""
+        agent = self._behind(session)
+        if agent is not None:
+            self.s.routing.ready(session)
+            self.s.returning.go_on(agent, session)
+            self.s.deliverer.offers(agent)
 
     async def _spoke(self, guest: Guest, alias: str, form: reach.Anchor) -> Agent:
         """The agent behind a spoke, joined or changed where what it offers is new."""

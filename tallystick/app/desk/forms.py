@@ -32,6 +32,8 @@ class Ask(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     review_by: str = ""
     deadline: str = ""
     """A duration (`90s`, `2h`, `3d`) from now, or an ISO time."""
+    session: str = ""
+    """`fresh` or `fork`: a new session of a driven agent; `reuse` or empty: one that is idle, else a new one."""
     budget: str = ""
     """What sessions that the host drives may use for it: `tokens=N,cents=N,seconds=N`, each if wanted."""
     key: str = ""
@@ -362,7 +364,7 @@ class AgentShown(Form, frozen=True, kw_only=True):
     model: str = ""
     required: str = ""
     driven: tuple[dict[str, str], ...] = ()
-    """session_id, client, level, rests_on: the sessions that the host drives."""
+    """session_id, client, level, rests_on: the sessions that the host drives; fork_of: the one it was forked from."""
     facts: tuple[dict[str, str], ...] = ()
     """fact, rests_on: what each delivery fact of it rests on."""
 

@@ -123,6 +123,10 @@ class Desk(Protocol):
         """Register a spoke, or take back a known one; refused as `conflict` while another of its name is alive."""
         ...
 
+    async def ready(self, session: str) -> None:
+        """The spoke was told what `anchor` answered, and frames can be sent to it: from now on it is chosen."""
+        ...
+
     async def heard(self, session: str, queued: Mapping[str, int]) -> None:
         """A heartbeat of a spoke, with what waits in its own queue by capability."""
         ...

@@ -13,7 +13,7 @@ from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.routes import RouteTable
 from tallystick.app.execute import Outcome
 from tallystick.core import commands as cmd
-from tallystick.core.errors import ErrorCode, Refused, conflict, invalid, not_found
+from tallystick.core.errors import Refused, conflict, invalid, not_found
 from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Prefix, is_id, short
 from tallystick.core.link import link_of
@@ -79,11 +79,7 @@ class Reaching(Anchoring, RouteTable):
         if len(found) > self.s.limits.dispatch_parts:
             most = self.s.limits.dispatch_parts
             raise invalid(f"{len(found)} agents hold it; the limit is {most}.", "Name a domain.")
-        if found and not there:
-            raise Refused(
-                ErrorCode.OFFLINE, f"Every holder of {form.capability!r} is offline.", "Start one of them: tally routes"
-            )
-        return [*there] or [None]  # where nobody holds it the rules say so, in their words for it
+        return [*there] or [None]  # where nobody holds it, or nobody is there, the rules say so in their own words
 
     def _message(
         self, guest: Guest, form: reach.Sail, msg_id: str, trace: str, holder: Holder | None

@@ -18,6 +18,7 @@ from tallystick.app.heads import Heads
 from tallystick.app.ports import Blobs, Drives, Git, NewId, Runner
 from tallystick.app.presence import Presence
 from tallystick.app.reaches import Reaches
+from tallystick.app.returning import Returning
 from tallystick.app.routing import Routing
 from tallystick.app.sessions import Sessions
 from tallystick.app.turns import Turns
@@ -59,6 +60,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     routing: Routing
     reaches: Reaches
     deliverer: Deliverer
+    returning: Returning
     engine: str
     """The database and its version, for doctor."""
     examine: tuple[Examine, ...] = ()

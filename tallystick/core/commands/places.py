@@ -177,6 +177,7 @@ class DescribeSession(Asked, frozen=True, kw_only=True):
     directory: str = ""
     level: str = "E1"
     detail: str = ""
+    forks: bool = False
 
 
 class NotePresence(Asked, frozen=True, kw_only=True):

@@ -36,6 +36,8 @@ class SubmitTask(TaskCommand, frozen=True, kw_only=True):
     assignee: str = ""
     """An agent, a person, `cap:Name`, or empty for the coordinator to choose."""
     session: str = ""
+    fresh: bool = False
+    fork_of: str = ""
     requester: str = ""
     """Whom the result goes to; only the host may name another than the actor."""
     expects: Expects = Expects.ANSWER

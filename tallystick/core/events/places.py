@@ -170,6 +170,8 @@ class SessionDescribed(Happened, frozen=True, kw_only=True):
     level: str = "E1"
     detail: str = ""
     """What the level rests on."""
+    forks: bool = False
+    """The client says that it can fork a conversation."""
 
 
 class PresenceChanged(Happened, frozen=True, kw_only=True):

@@ -26,6 +26,10 @@ class TaskSubmitted(TaskEvent, frozen=True, kw_only=True):
     """An agent, a person or `cap:Name`; empty while the coordinator has to choose."""
     session: str = ""
     """Only this very session may take it (`@reviewer/ses_…`)."""
+    fresh: bool = False
+    """A new session of an agent that the host drives, also where one is idle."""
+    fork_of: str = ""
+    """A new session that goes on with a copy of this one's conversation; this one stays as it is."""
     expects: Expects = Expects.ANSWER
     done_when: CheckSpec | None = None
     reviewer: str = ""

@@ -106,7 +106,7 @@ def _human(r: ev.Recorded) -> bool:
 _ASKED = (
     "assignee expects done_when reviewer deadline_at digest parent retry_of depth "
     "on_failure compensates domains group retry stall_seconds reply_to inputs repository base_commit budget provider "
-    "promise level rule wake"
+    "promise level rule wake fresh fork_of"
 ).split()
 _asked = attrgetter(*_ASKED)
 
@@ -250,6 +250,8 @@ def _reassigned(t: Task, _r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any
         "capability": _named(e.assignee) or t.capability,
         "route": e.assignee if _named(e.assignee) else "",
         "session_wanted": e.session,
+        "fresh": False,
+        "fork_of": "",
         "provider": e.provider,
         "promise": e.promise,
         "last_holder": "",

@@ -30,7 +30,7 @@ from tallystick.core.task.turn import turn_of
 def _claim(work: Work, c: cmd.ClaimTask, ctx: Context) -> ev.TaskClaimed | ev.HolderReturned:
     task = work.task
     if task.state is S.WORKING:
-        return _claim_held(task, c, ctx)
+        return _claim_held(work, c, ctx)
     agent = ctx.directory.agents.get(ctx.actor.id)
     if agent is not None and agent.connection in PASSIVE:
         raise denied(
@@ -68,9 +68,10 @@ def _lease_of(task: Task, agent: Agent, ctx: Context) -> float:
     return task.lease_seconds if agent.connection == "drive" else ctx.limits.pull_lease_seconds
 
 
-def _claim_held(task: Task, c: cmd.ClaimTask, ctx: Context) -> ev.HolderReturned:
+def _claim_held(work: Work, c: cmd.ClaimTask, ctx: Context) -> ev.HolderReturned:
+    task = work.task
     mine = task.holder == ctx.actor.id and task.session == c.session
-    if mine and task.fence_before:
+    if mine and (task.fence_before or _comes_clear(work, ctx)):
         return ev.HolderReturned(**same_place(task), fence=task.fence, lease_until=pull_lease(task, ctx))
     who = "you already hold it" if mine else f"{ctx.directory.alias_of(task.holder)} has taken it"
     raise conflict(
@@ -79,6 +80,13 @@ def _claim_held(task: Task, c: cmd.ClaimTask, ctx: Context) -> ev.HolderReturned
         if not mine
         else f"Go on with it, and hand in: tally submit {name_of(task)}",
     )
+
+
+def _comes_clear(work: Work, ctx: Context) -> bool:
+    """Whether a spoke that was lost is back, and says that it still has what it began."""
+    agent, assignment = ctx.directory.agents.get(work.task.holder), work.assignment
+    in_doubt = assignment is not None and assignment.open and assignment.unverified
+    return in_doubt and agent is not None and agent.connection == "spoke"
 
 
 def _mode_for(task: Task, agent: Any, ctx: Context) -> str:
@@ -232,7 +240,7 @@ def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigne
         raise invalid("The reviewer cannot be the assignee.", "Choose another assignee.")
     asked = routing.again(task, c.assignee, ctx)
     agent = check_assignee(c.assignee, task.workspace, ctx, asked)
-    check_session(c.session, c.assignee, ctx)
+    check_session(c.session, c.assignee, task.workspace, ctx)
     check_cycle(c.assignee, ctx)
     state, reason, rule = admission(agent, c.assignee, task.requester, ctx)
     if state is S.REJECTED:

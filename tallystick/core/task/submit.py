@@ -8,7 +8,7 @@ import msgspec
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
-from tallystick.core.directory import Agent
+from tallystick.core.directory import Agent, SessionState
 from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, Prefix, id_milliseconds, is_id, short
 from tallystick.core.model import Expects, Promise
@@ -36,7 +36,8 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     requester = c.requester if c.requester and ctx.actor.kind is ActorKind.HOST else ctx.actor.id
     asked = routing.asked(c, requester, ctx)
     agent = check_assignee(c.assignee, c.workspace, ctx, asked)
-    check_session(c.session, c.assignee, ctx)
+    check_session(c.session, c.assignee, c.workspace, ctx)
+    _check_new_session(c, agent, ctx)
     check_cycle(c.assignee, ctx)
     _check_reviewer(c.reviewer, c.assignee, c.workspace, ctx)
     state, reason, rule = admission(agent, c.assignee, requester, ctx)
@@ -50,6 +51,8 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         subject=ctx.directory.owner_of(requester),
         assignee=c.assignee,
         session=c.session,
+        fresh=c.fresh,
+        fork_of=c.fork_of,
         expects=c.expects,
         done_when=c.done_when,
         reviewer=c.reviewer,
@@ -203,15 +206,45 @@ def _check_parent(c: cmd.SubmitTask, ctx: Context) -> Task | None:
     return parent
 
 
-def check_session(session: str, assignee: str, ctx: Context) -> None:
-    """`@reviewer/ses_…` is that very session or nothing: it must be the assignee's and must not have ended."""
+def check_session(session: str, assignee: str, workspace: str, ctx: Context) -> None:
+    """`@reviewer/ses_…` is that very session or nothing: it must be the assignee's, in this workspace, and must not
+    have ended."""
     known = ctx.directory.sessions.get(session)
-    if not session or (known is not None and known.agent == assignee and not known.ended):
+    here = known is not None and known.agent == assignee and known.workspace == workspace
+    if not session or (known is not None and here and not known.ended):
         return
     raise not_found(
         f"{ctx.directory.alias_of(assignee)} has no session {short(session)} that could take it.",
         "Leave the session out, so that any of its sessions may take it.",
     )
+
+
+def _check_new_session(c: cmd.SubmitTask, agent: Agent | None, ctx: Context) -> None:
+    """A new session, empty or with a copy of a conversation, is begun only where the host begins sessions at all."""
+    if not (c.fresh or c.fork_of):
+        return
+    if c.session or (c.fresh and c.fork_of):
+        raise invalid(
+            "A task goes to one session: to the one that is named, to a new one, or to a fork.", "Name one of them."
+        )
+    if agent is None or agent.connection != "drive":
+        raise Refused(
+            ErrorCode.UNSUPPORTED,
+            f"The host does not start the sessions of {ctx.directory.alias_of(c.assignee) or '@coordinator'}.",
+            "Leave the session out; only an agent joined with --drive gets a new one on request.",
+        )
+    if c.fork_of:
+        check_session(c.fork_of, c.assignee, c.workspace, ctx)
+        _check_forks(ctx.directory.sessions[c.fork_of])
+
+
+def _check_forks(session: SessionState) -> None:
+    if not session.forks:
+        raise Refused(
+            ErrorCode.UNSUPPORTED,
+            f"Nothing shows that the client of session {short(session.session_id)} can fork a conversation.",
+            "Ask for a fresh session, or ask that one itself.",
+        )
 
 
 def check_cycle(assignee: str, ctx: Context) -> None:

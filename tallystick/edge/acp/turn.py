@@ -12,8 +12,9 @@ from tallystick.app.driving import Driving
 from tallystick.app.ports import Envelope
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.state import Work
-from tallystick.edge.acp import gate, words
-from tallystick.edge.acp.session import SERVER, Session
+from tallystick.edge.acp import gate, usage, words
+from tallystick.edge.acp.launch import SERVER
+from tallystick.edge.acp.session import Session
 from tallystick.edge.acp.updates import Turn
 
 _GRACE: Final = 5.0
@@ -78,14 +79,17 @@ class Running:
         """Send one prompt and see it to its end. Refused where none may be sent now; then none was."""
         session, task = self.session, self.work.task
         turn_id = await self._driving.started(self.work, session.session_id, self._delivery_id, purpose)
-        self._turn = turn = Turn(session.client, session.spent)
+        self._turn = turn = Turn(session.client, session.sums)
         self._recorded, self._asked_seconds, self._asking = False, 0.0, 0
-        session.took, session.permit = self._took, self._permit
+        session.took, session.permit, session.reach.told = self._took, self._permit, self._say
         if purpose == "answer":  # read now: whatever came before the start of this turn is durable
             note = await self._driving.newest(task, ("answer",))
             self.envelope = msgspec.structs.replace(self.envelope, note=note)
         if purpose == "work" and task.attempt > 1:
             self._before = await self._driving.before(task)
+        unkept = usage.unkept(session.client.reports, task.budget)
+        if unkept:
+            self._say(f"its budget cannot be kept in full: {unkept}")
         texts = self._texts(purpose, words.boundary_of(turn_id))
         prompt = asyncio.create_task(self._prompt(texts))
         begun = asyncio.get_running_loop().time()
@@ -96,13 +100,14 @@ class Running:
             prompt.cancel()
             if answer is not None and not self._recorded:
                 await self._record("inferred: the client answered the prompt")
-            session.took, session.permit = _nothing, _refuse
+            session.took, session.permit, session.reach.told = _nothing, _refuse, _unsaid
         if self._asking:
             await self._driving.withdrawn(task.task_id)
-        spent = turn.spent(self._seconds(begun), answer)
-        session.spent = turn.session_spent
-        text, _ = turn.news()
-        work = await self._driving.over(task.task_id, turn_id, stop, text=text or turn.last, spent=spent, detail=detail)
+        spent = turn.meter.spent(self._seconds(begun), answer)
+        session.sums = turn.meter.sums
+        said, _ = turn.news()
+        text = f"{said or turn.last}\n[used: {usage.words(spent)}]".strip()
+        work = await self._driving.over(task.task_id, turn_id, stop, text=text, spent=spent, detail=detail)
         after = work.task.spent.over(work.task.budget) if work is not None else ""
         return Ended(stop, work, turn.last, detail, over or after)
 
@@ -165,7 +170,7 @@ class Running:
         turn, task = self._turn, self.work.task
         if turn is None:
             return ""
-        spent = turn.spent(self._seconds(begun))
+        spent = turn.meter.spent(self._seconds(begun))
         text, updates = turn.news() if turn.has_news else ("", 0)
         if text:
             await self._driving.noted(task.task_id, turn_id, text, spent, updates)
@@ -246,6 +251,10 @@ def _outcome(prompt: asyncio.Task[dict[str, Any]]) -> tuple[str, str, dict[str, 
 
 
 def _nothing(_update: dict[str, Any]) -> None:
+    return None
+
+
+def _unsaid(_line: str) -> None:
     return None
 
 

@@ -111,6 +111,14 @@ def left_open(last_words: str) -> str:
     )
 
 
+def broke_off(detail: str) -> str:
+    """The question that the requester gets when its client says again and again that the turn failed."""
+    return (
+        f"Its turn failed, also after it was begun anew. {detail}\n\nWhat it had done until then may be there. Answer, "
+        "and it goes on with that; or reassign or cancel the task."
+    )
+
+
 def canary(path: str, shell: str) -> str:
     """The prompt that must be stopped: it proves that the gate is there."""
     tool = f"your tool `{shell}`" if shell else "your tool for shell commands"

@@ -180,9 +180,9 @@ def verbs(desk: Desk) -> dict[str, Handler]:
 def _handler(desk: Desk, verb: Verb) -> Handler:
     async def handle(call: Call) -> Any:
         arguments = call.arguments
-        unknown = arguments.keys() - _AROUND
-        if unknown:
-            raise invalid(f"{min(unknown)!r} is not understood here.", "What a verb takes stands in `args`.")
+        if not arguments.keys() <= _AROUND:
+            unknown = min(arguments.keys() - _AROUND)
+            raise invalid(f"{unknown!r} is not understood here.", "What a verb takes stands in `args`.")
         given = _given(verb.takes, arguments.get("args", {}))
         guest = await desk.guest(
             call.facts,

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 256
 """Frames of one program that are being taken in; beyond that nothing more is read of it until some are."""
 
+GUEST_SECONDS: Final = 1.0
+"""How long a program stays who it was found to be."""
+
 
 class Visit:
     """A program for as long as it is connected."""
@@ -40,6 +43,8 @@ class Visit:
         self._tasks: set[asyncio.Task[None]] = set()
         self._taking = 0
         self._over = asyncio.Event()
+        self._guest: Guest | None = None
+        self._guest_until = 0.0
 
     async def stay(self) -> None:
         """Until the program leaves, or is sent away."""
@@ -70,8 +75,12 @@ class Visit:
         return self.as_name if self.facts.domains is not None else ""
 
     async def guest(self) -> Guest:
-        """Who it is, as the directory has it now."""
-        return await self.hub.desk.guest(self.facts, as_name=self.as_name, workspace=self.workspace)
+        """Who it is. Looked up anew after a moment: that costs a walk through directories, which no frame should."""
+        now = asyncio.get_running_loop().time()
+        if self._guest is None or now >= self._guest_until:
+            self._guest = await self.hub.desk.guest(self.facts, as_name=self.as_name, workspace=self.workspace)
+            self._guest_until = now + GUEST_SECONDS
+        return self._guest
 
     async def guest_to_anchor(self, workspace: str) -> Guest:
         """Who lets a spoke join: the person whose socket it is, or who made its token."""

@@ -242,6 +242,7 @@ def random_history(seed: int, length: int = 60) -> Iterator[Entry]:
 
 _VALUES: dict[str, tuple[Cell, ...]] = {
     "capability": ("", "Count", "Absent"),
+    "delivery_id": ("dlv_1", "dlv_7", "dlv_none"),
     "party": ("agt_1", "agt_2", "per_1", "nobody"),
     "workspace": ("wsp_1", "wsp_2"),
     "task_id": ("tsk_0000", "tsk_0003", "tsk_none"),

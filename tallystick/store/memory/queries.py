@@ -211,6 +211,12 @@ def waiting(tables: Tables, *, limit: int) -> list[Line]:
 
 
 @_named
+def delivery(tables: Tables, *, delivery_id: str) -> list[Line]:
+    """One delivery."""
+    return _rows(tables, "deliveries", delivery_id=delivery_id)
+
+
+@_named
 def in_hand(tables: Tables, *, party: str) -> list[Line]:
     """Open tasks for a capability that a holder was handed."""
     return [row for row in assigned(tables, party=party) if row["session"] and row["capability"]]

@@ -102,6 +102,9 @@ SELECT * FROM deliveries
 WHERE open = 1 AND recipient >= 'cap:' AND recipient < 'cap;'
 ORDER BY recipient, due_at, delivery_id LIMIT :limit;
 
+-- name: delivery
+SELECT * FROM deliveries WHERE delivery_id = :delivery_id;
+
 -- name: in_hand
 SELECT * FROM tasks WHERE assignee = :party AND open = 1 AND session > '' AND capability > '' ORDER BY task_id;
 

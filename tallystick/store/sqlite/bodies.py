@@ -1,7 +1,7 @@
 """How a body stands in its row or file.
 
-In a row: one byte that tells the form, then the body, deflated where that makes it smaller (text shrinks to about half,
-and with it every commit). Empty: it is in a file, named by its digest. NULL: there is none, or it was erased.
+In a row: one byte that tells the form, then the body, deflated from 2 KiB on where that makes it smaller (text shrinks
+to about half). Empty: it is in a file, named by its digest. NULL: there is none, or it was erased.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ IN_FILE: Final = b""
 """What stands in the row then."""
 
 _PLAIN, _DEFLATED = b"\0", b"\1"
-_SMALLEST, _LARGEST = 200, 16 * 1024
+_SMALLEST, _LARGEST = 2 * 1024, 16 * 1024  # deflating less than that costs more than writing it; packs shrink it later
 _LEVEL, _WINDOW, _MEMORY = 3, -12, 6  # a small window: setting up the usual one costs four times the deflating
 
 

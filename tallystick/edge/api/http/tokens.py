@@ -75,7 +75,9 @@ class Tokens:
 
     def identify(self, presented: str) -> Identity:
         """Whom it stands for. Raises `Refused` `unauthenticated`."""
-        self._scoped = self._look() or self._scoped
+        changed = self._look()
+        if changed is not None:
+            self._scoped = changed
         given = digest(presented)
         known = {self._person: PERSON, **self._scoped}
         found = [identity for secret, identity in known.items() if hmac.compare_digest(secret, given)]
