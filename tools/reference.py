@@ -33,7 +33,7 @@ from tallystick.edge.cli import ERRORS as CLI_ERRORS
 from tallystick.edge.cli import reference
 from tallystick.edge.cli.help import EXIT_CODES
 from tallystick.store import codec
-from tools import api, clients, mcp, reach
+from tools import api, clients, mcp, reach, sdk
 from tools.markdown import code, codes, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -457,6 +457,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "api": api.page,
     "mcp": mcp.page,
     "reach": reach.page,
+    "sdk": sdk.page,
 }
 """Every generated page by its name."""
 
