@@ -75,9 +75,7 @@ class Harbour:
         server.install_signal_handlers = lambda: None  # type: ignore[method-assign]
         task = asyncio.create_task(server.serve())
         self.servers.append((server, task))
-        async with asyncio.timeout(PATIENCE):
-            while not server.started:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: server.started)
 
     def client(self, **given: Any) -> ReachClient:
         return ReachClient(**self.given, **given)
@@ -127,7 +125,7 @@ async def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 async def eventually(condition: Callable[[], Any]) -> Any:
     async with asyncio.timeout(PATIENCE):
-        while not (found := condition()):
+        while not (found := condition()):  # noqa: ASYNC110 - whatever it is, bounded
             await asyncio.sleep(0.01)
     return found
 
@@ -207,9 +205,7 @@ async def test_a_handle_follows_long_work_across_a_restart_of_the_host(harbour: 
     async with harbour.client() as client:
         handle = await client.sail("Slow", 1, timeout_ms=60_000, wait=False)
         await runs.wait()
-        async with asyncio.timeout(PATIENCE):
-            while await handle.state() != "REACHED":
-                await asyncio.sleep(0.01)
+        assert await handle.state() == "REACHED"
         await harbour.haven.restart()
         release.set()
         assert (await handle.result()).payload == "done"

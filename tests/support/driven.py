@@ -127,10 +127,13 @@ def counted(client, calls):
 class RealStage(Stage):
     """A host that drives a real client against the scripted model."""
 
-    def __init__(self, client, model, **limits):
+    def __init__(self, client, model, host="127.0.0.1", **limits):
         super().__init__(**limits)
         self.client_name = client
         self.model = model
+        self.host_name = host
+        """By which name its client knows the model; the host of the test knows what address that is."""
+        self.wishes = {"names": {host: "127.0.0.1"}}
         self.pin = CLIENTS[PACKAGES.get(client, client)]
         self.bin = need(self.pin.name) / self.pin.bin
         self.person = self.place / "person"
@@ -146,7 +149,7 @@ class RealStage(Stage):
         """Join the real client under a name, with a home and keys of its own."""
         home = self.person / "home"
         environment = {"HOME": str(home), "TMPDIR": str(self.person / "tmp"), "NO_PROXY": "127.0.0.1"}
-        environment |= SETUPS[self.client_name](home, self.model.url)
+        environment |= SETUPS[self.client_name](home, self.model.url.replace("127.0.0.1", self.host_name))
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in environment.items())
         self.own(name, f"{more}\n[environment]\n{lines}")
         path = os.pathsep.join([str(self.bin), str(Path(shutil.which("node")).parent), os.environ["PATH"]])

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from tallystick.app.calls import Call, CallerFacts
+from tallystick.app.desk import reach
 from tallystick.app.desk.interface import Desk
 from tallystick.app.ports import Envelope
 from tallystick.core.errors import Refused, conflict, invalid
@@ -118,18 +119,15 @@ class Hub:
         """Where an agent is connected as a spoke."""
         return next((spoke for spoke in self.spokes.values() if spoke.agent == agent), None)
 
-    def resume(self, session: str, held: tuple[f.Held, ...]) -> tuple[f.Resume, ...]:
+    def resume(self, anchored: reach.Anchored) -> tuple[f.Resume, ...]:
         """What a spoke that is back does with what it held: what is still waited for goes on, the rest is dropped."""
-        told = []
-        for one in held:
+        for one in anchored.resume:
             carried = self.carried.get(one.delivery)
-            if carried is None or carried.envelope.session != session or not carried.is_of(one.fence):
-                told.append(f.Resume(delivery=one.delivery, do="drop"))
+            if one.do == "drop":
                 self._given_up.discard(one.delivery)
-                continue
-            carried.hear(Turn.BACK)
-            told.append(f.Resume(delivery=one.delivery, do="resend" if one.state in _OVER else "go_on"))
-        return tuple(told)
+            elif carried is not None:
+                carried.hear(Turn.BACK)
+        return tuple(f.Resume(delivery=one.delivery, do=one.do) for one in anchored.resume)
 
     # --- deliveries ---------------------------------------------------------------------------------------------
 

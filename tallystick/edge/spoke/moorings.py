@@ -52,7 +52,7 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
         workspace=anchored.workspace,
         heartbeat_seconds=anchored.heartbeat_seconds,
         lease_seconds=anchored.lease_seconds,
-        resume=visit.hub.resume(anchored.session, body.held),
+        resume=visit.hub.resume(anchored),
         secret=visit.secret,
     )
 
@@ -62,6 +62,7 @@ def moored(visit: Visit, _frame: f.Frame, _ack: f.Ack) -> None:
     spoke = visit.moored()
     visit.hub.came(spoke)
     visit.begin(visit.hub.desk.heard(spoke.session, {}))
+    visit.begin(visit.hub.desk.ready(spoke.session))
 
 
 def _check(visit: Visit, body: f.Anchor) -> None:
