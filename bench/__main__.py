@@ -19,7 +19,9 @@ import msgspec
 from bench.machine import Machine
 from bench.table import Row, Skip
 
-GROUPS = ("sync", "cli", "mcp", "acp", "submit", "cycle", "size", "disk")
+GROUPS = ("sync", "cli", "mcp", "acp", "submit", "cycle", "reach", "size", "disk")
+LONG = ("million",)
+"""Run only where they are named."""
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -51,9 +53,12 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures Tallystick on this machine.")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and a log of 100,000 events")
-    parser.add_argument("--only", nargs="+", choices=GROUPS, metavar="NAME", help=f"some of {', '.join(GROUPS)}")
+    parser.add_argument("--only", nargs="+", choices=(*GROUPS, *LONG), metavar="NAME", help=_CHOICE)
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the result goes (default: bench/results/)")
     return parser.parse_args()
+
+
+_CHOICE = f"some of {', '.join(GROUPS)}; only where they are named: {', '.join(LONG)}"
 
 
 def _write(path: Path, rows: list[Row], skipped: list[str]) -> None:

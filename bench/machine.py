@@ -97,7 +97,7 @@ class Machine:
         port, folder = free_port(), self.new("redis")
         options = f"--port {port} --bind 127.0.0.1 --appendonly yes --appendfsync always --dir {folder}"
         with self.running("redis-server", *options.split(), "--save", "", "--protected-mode", "yes"):
-            until(lambda: _accepts(port), "redis-server")
+            until(lambda: accepts(port), "redis-server")
             yield port
 
     @contextlib.contextmanager
@@ -107,7 +107,7 @@ class Machine:
         path = folder / "nats.conf"
         path.write_text(config.format(port=port, folder=folder / "store"), encoding="utf-8")
         with self.running(program("nats-server"), "--config", str(path)) as child:
-            _until_up(child, lambda: _accepts(port), "nats-server: `sync_interval: always` needs 2.10 or newer")
+            _until_up(child, lambda: accepts(port), "nats-server: `sync_interval: always` needs 2.10 or newer")
             yield port
 
     @contextlib.contextmanager
@@ -208,7 +208,8 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-def _accepts(port: int) -> bool:
+def accepts(port: int) -> bool:
+    """Whether something listens there."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False

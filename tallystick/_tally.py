@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-OWN = ("up", "down", "try")
-"""Verbs about a host's own life, and the demonstration with a host of its own: never asked of the host itself."""
+OWN = ("up", "down", "try", "demo")
+"""Verbs about a host's own life, and demonstrations with a host of their own: never asked of the host itself."""
 
 QUIET = ("status", "--version")
 """Verbs that never start a host."""

@@ -17,7 +17,7 @@ from tallystick.app.clock import Chance, HighWater, RandomIds, SystemClock
 from tallystick.app.custody import Custody, Hints, Refusals
 from tallystick.app.deliver import Deliverer
 from tallystick.app.desk.desk import FrontDesk
-from tallystick.app.desk.ground import Services
+from tallystick.app.desk.services import Services
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.driving import Driving
 from tallystick.app.due import Due
@@ -35,6 +35,9 @@ from tallystick.app.orphans import Orphans
 from tallystick.app.ports import Clock, Notifier, Transport, Waker
 from tallystick.app.presence import Presence
 from tallystick.app.proofs import Proofs
+from tallystick.app.reaches import Reaches
+from tallystick.app.returning import Returning
+from tallystick.app.routing import Routing
 from tallystick.app.sessions import Sessions
 from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
@@ -49,6 +52,7 @@ from tallystick.core.state import Work
 from tallystick.core.wake import Item
 from tallystick.edge.acp import AcpTransport, Around, DriveWaker, Registry
 from tallystick.edge.api import ApiServer, control_path, peer
+from tallystick.edge.api.errors import unforeseen
 from tallystick.edge.api.strict import parse
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
@@ -58,6 +62,7 @@ from tallystick.edge.desktop import Desktop, is_installed
 from tallystick.edge.git import GitCommands
 from tallystick.edge.mcp import Extra, McpHttp, Protocol, Serving
 from tallystick.edge.process import ProcessRunner, prefixes
+from tallystick.edge.spoke import Guard, Hub, PostedFrames, Poster, ReachSocket, SpokeTransport
 from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite import SqliteStore
 
@@ -95,7 +100,9 @@ def assemble(
     blobs = KeptBlobs(BlobStore(home / "blobs"))
     git = GitCommands(home)
     runner = ProcessRunner(home, clock.clock, masks=(str(control_path(home).parent),), reached=reached)
-    heads, feed, presence, words = Heads(store), Feed(), Presence(clock, limits), Words(store)
+    heads, feed, presence = Heads(store), Feed(), Presence(clock, limits)
+    words = Words(store, heads.histories.of)
+    routing = Routing(store, heads, presence, clock)
     gather = Gather(store, heads, clock, presence, limits)
     views = Views(store, heads, presence, clock, feed, blobs, limits, runner.level)
     hints = Hints(home, wire.hint_path, heads, views)
@@ -120,7 +127,10 @@ def assemble(
     )
     driven = AcpTransport(around)
     transports: dict[str, Transport] = {"command": commands, "drive": driven}
-    deliverer = Deliverer(store, heads, executor, words, clock, new_id, limits, transports, diagnostics, reached)
+    deliverer = Deliverer(
+        store, heads, executor, words, clock, new_id, limits, transports, diagnostics, routing, reached
+    )
+    reaches = Reaches(store, heads)
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
     turns = Turns(lambda: heads.committed_directory)
     wakers: dict[str, Waker] = {"wake": CommandWaker(home, runner, limits), **wakers_of(turns, limits)}
@@ -160,6 +170,10 @@ def assemble(
             turns=turns,
             sessions=sessions,
             watches=watches,
+            routing=routing,
+            reaches=reaches,
+            deliverer=deliverer,
+            returning=Returning(store, heads, executor, deliverer, diagnostics),
             engine=store.engine(),
             examine=(*[part.examine for part in notices], wakes.examine),
         )
@@ -167,14 +181,14 @@ def assemble(
     executor.stumbled = diagnostics.failure
     refusals, others = Refusals(executor, clock), (sessions, proofs)
     _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, others, first, refusals, notices)
-    executor.follow = _then(executor.follow, driving.committed)
+    executor.follow = _then(executor.follow, driving.committed, reaches.committed)
     protocol = Protocol(desk, diagnostics)
-    ops = _ops(desk, life, stop, protocol)
-    doors = [
-        *_http(settings, desk, ops, diagnostics, announce, partial(McpHttp, protocol, parse, extra=world.mcp)),
-        ApiServer(ops, path=control_path(home), diagnostics=diagnostics),
-    ]
-    sockets.server = doors[-1]  # type: ignore[assignment]
+    hub = Hub(desk, limits, clock.now, partial(unforeseen, diagnostics))
+    transports["spoke"] = SpokeTransport(hub)
+    ops: dict[str, Handler] = {**_ops(desk, life, stop, protocol), "reach": hub}
+    mcp = partial(McpHttp, protocol, parse, extra=world.mcp)
+    sockets.server = ApiServer(ops, path=control_path(home), diagnostics=diagnostics)
+    doors = [*_http(settings, desk, ops, diagnostics, announce, mcp, hub), sockets.server, hub]
     inside: list[Service] = [executor, first, custody, hints, orphans, verifier, driven, deliverer, duties, *notices]
     return [Record(store, heads, clock), *inside, sessions, proofs, watches, wakes, *doors]
 
@@ -204,10 +218,11 @@ def _inherited() -> dict[str, str]:
     return {"LANG": "C.UTF-8", "TERM": "dumb", **found}
 
 
-def _then(first: Callable[..., None], second: Callable[[ev.Recorded], None]) -> Callable[..., None]:
+def _then(first: Callable[..., None], *others: Callable[[ev.Recorded], None]) -> Callable[..., None]:
     def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
         first(recorded, rows)
-        second(recorded)
+        for other in others:
+            other(recorded)
 
     return follow
 
@@ -262,6 +277,7 @@ def _join(
     executor.follow = follow
     executor.refused = refusals.refused
     duties.end_run = end_run
+    duties.is_in_hand = deliverer.is_in_hand
     duties.run_check = verifier.run_check
 
 
@@ -291,6 +307,7 @@ def _http(
     diagnostics: Diagnostics,
     announce: Callable[[str], None],
     mcp: Callable[..., McpHttp],
+    hub: Hub,
 ) -> list[Service]:
     """The same verbs over HTTP, where the settings want it: nothing of it is imported otherwise."""
     if not settings.listen:
@@ -305,6 +322,7 @@ def _http(
     listen = Listen(address=settings.listen, certificate=settings.tls_cert, key=settings.tls_key)
     bounds = HttpBounds()
     tools = mcp(body_bytes=bounds.body_bytes)
+    posted = PostedFrames(hub, Poster(Guard(settings.callbacks), hub.now), parse, bounds.body_bytes)
     server = HttpServer(
         desk,
         served,
@@ -313,9 +331,10 @@ def _http(
         diagnostics=diagnostics,
         announce=announce,
         bounds=bounds,
-        mounts={"mcp": tools},
+        mounts={"mcp": tools, "reach/v1/frames": posted},
+        sockets={"reach/v1": ReachSocket(hub, parse)},
     )
-    return [tools, server]
+    return [tools, server, posted]
 
 
 def _program(home: Path) -> Program:

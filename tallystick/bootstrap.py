@@ -310,6 +310,16 @@ def demonstrate(words: list[str]) -> int:
     return demo.main()
 
 
+def demonstrate_more(words: list[str]) -> int:
+    """`tally demo reach`: spokes at work, in a temporary home; the exit code as of `try`."""
+    if words != ["reach"]:
+        said = " ".join(words) or "nothing"
+        raise invalid(f"There is no demonstration of {said!r}.", "Type: tally demo reach (or tally try).")
+    from tallystick import demo_reach
+
+    return demo_reach.main()
+
+
 def _alone(verb: str) -> Callable[[list[str]], int]:
     """A verb that looks at the home itself; what it needs is loaded only when it is used."""
 
@@ -328,6 +338,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "doctor": _alone("doctor"),
     "log": _alone("log"),
     "try": demonstrate,
+    "demo": demonstrate_more,
     "--version": version,
 }
 """What works without a host, besides `up`."""
@@ -343,6 +354,9 @@ USAGE: dict[str, str] = {
     "--diagnostics shows the newest diagnostics of the host instead.",
     "try": "usage tally try\n\nShow the main job on a real repository, in a temporary place. It needs git, takes some\n"
     "seconds, touches nothing of yours, and exits with 1 where something is not as promised.",
+    "demo": "usage tally demo reach\n\nShow three spokes in three processes that make a report together, a failure,\n"
+    "and what puts it right, in a temporary place. It touches nothing of yours, and exits with 1 where something is\n"
+    "not as promised.",
 }
 """What `--help` says of the verbs that are never asked of a host."""
 

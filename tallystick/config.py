@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,6 +16,8 @@ from tallystick.core.limits import Limits
 PersonVerbs = Literal["terminal", "page", "uid"]
 """What shows that a person acts: a terminal, the page, or the user id alone (scripts and tests of a person)."""
 
+
+_URL = re.compile(r"https?://[^/@#\s]+/?\Z")
 
 LARGEST = 1e10
 """No limit is larger (300 years; 10 GB), nor infinite, nor no number: times are reckoned from them."""
@@ -31,6 +34,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str = ""
     tls_key: str = ""
     """PEM files; with them HTTP is TLS. Needed for an address that other machines can reach."""
+    callbacks: tuple[str, ...] = ()
+    """Addresses, as `http://127.0.0.1:9000`, where spokes may be posted to although not public or not https."""
     desktop: bool = True
     """Notices on this desktop, where the extra `tallystick[desktop]` is installed."""
 
@@ -43,6 +48,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     listen: Any = ""
     tls_cert: Any = ""
     tls_key: Any = ""
+    callbacks: Any = ()
     desktop: Any = True
 
 
@@ -65,6 +71,9 @@ def load(home: Path | None = None) -> Settings:
     desktop = given.get("desktop", True)
     if not isinstance(desktop, bool):
         raise _wrong(file, "desktop", "must be true or false")
+    callbacks = given.get("callbacks", [])
+    if not isinstance(callbacks, list) or not all(isinstance(url, str) and _URL.match(url) for url in callbacks):
+        raise _wrong(file, "callbacks", 'must be a list of addresses, for example ["http://127.0.0.1:9000"]')
     cert, key = (_path(given, name, file) for name in ("tls_cert", "tls_key"))
     return Settings(
         home=home,
@@ -73,6 +82,7 @@ def load(home: Path | None = None) -> Settings:
         listen=listen,
         tls_cert=cert,
         tls_key=key,
+        callbacks=tuple(callbacks),
         desktop=desktop,
     )
 

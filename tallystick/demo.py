@@ -237,10 +237,10 @@ class Output:
 class Stage:
     """A temporary home and repository, and the commands run there."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: Screen, prefix: str = "tally-try-", repository: str = "greeter") -> None:
         self.screen = screen
-        self.place = Path(tempfile.mkdtemp(prefix="tally-try-")).resolve()
-        self.home, self.repository = self.place / "home", self.place / "greeter"
+        self.place = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+        self.home, self.repository = self.place / "home", self.place / repository
         self.home.mkdir(mode=0o700)
         self.repository.mkdir()
         (self.home / "config.toml").write_text(CONFIG, encoding="utf-8")
@@ -332,8 +332,13 @@ _IDENTITY = (("NAME", ""), ("EMAIL", "@example.org"))
 
 def tally_command(*words: str) -> list[str]:
     """`tally` of this very installation."""
+    return program("from tallystick._tally import main", *words)
+
+
+def program(found: str, *words: str) -> list[str]:
+    """A `main` of this very installation, as a command; `found` is the statement that imports it."""
     root = str(Path(wire.__file__).resolve().parent.parent)
-    start = f"import sys; sys.path.insert(0, {root!r}); from tallystick._tally import main; sys.exit(main())"
+    start = f"import sys; sys.path.insert(0, {root!r}); {found}; sys.exit(main())"
     return [sys.executable, "-I", "-X", "utf8", "-c", start, *words]
 
 

@@ -9,12 +9,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from tallystick.app.ports import Admission, Envelope, Receipt, Summons, Transport, Waker
+from tallystick.app.ports import Admission, Began, Envelope, Receipt, Summons, Transport, Waker
 from tallystick.core.directory import Agent, SessionState
 from tallystick.core.events import Recorded
 from tallystick.core.identity import Prefix, make_id
@@ -102,7 +102,7 @@ class FakeTransport:
         self._gates: dict[str, asyncio.Event] = {}
         self._stopped: set[str] = set()
 
-    async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:
+    async def send(self, envelope: Envelope, began: Began) -> Receipt:
         """Note it, begin, wait if told to, end as told."""
         self.sent.append(envelope)
         receipt = self.receipts.get(envelope.task_id, self.receipt)

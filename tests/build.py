@@ -17,6 +17,7 @@ from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix, make_id
 from tallystick.core.limits import Limits
 from tallystick.core.model import CheckOutcome, CheckRun, CheckSpec, Expects, Reason, TaskState
+from tallystick.core.offers import Offer
 from tallystick.core.rows import Row
 from tallystick.core.state import Context, Delivery, Task, Unchanged, Work
 
@@ -49,6 +50,10 @@ HOME = new_id(Prefix.WORKSPACE, 21)
 ELSEWHERE = new_id(Prefix.WORKSPACE, 22)
 DRIVEN = new_id(Prefix.AGENT, 19)
 """The host drives its sessions."""
+SPOKE = new_id(Prefix.AGENT, 20)
+"""Takes messages for a capability, and may do each twice."""
+OTHER = new_id(Prefix.AGENT, 23)
+"""Another spoke with that capability, that may not do anything twice."""
 AGENTS = {
     "asker": ASKER,
     "worker": WORKER,
@@ -59,6 +64,8 @@ AGENTS = {
     "paid": PAID,
     "stranger": STRANGER,
     "driven": DRIVEN,
+    "spoke": SPOKE,
+    "other": OTHER,
 }
 SESSIONS = {agent: new_id(Prefix.SESSION, 30 + n) for n, agent in enumerate(AGENTS.values())}
 SECOND = new_id(Prefix.SESSION, 50)
@@ -66,6 +73,8 @@ SECOND = new_id(Prefix.SESSION, 50)
 
 _GIVEN: dict[str, dict[str, Any]] = {
     "runner": {"connection": "command", "argv": ("run",), "seconds": 60},
+    "spoke": {"connection": "spoke", "offers": (Offer("Count", idempotent=True),)},
+    "other": {"connection": "spoke", "offers": (Offer("Count", "1.4"),)},
     "driven": {"connection": "drive", "client": "codex", "provider": "none"},
     "shy": {"inbound": "hold"},
     "closed": {"inbound": "refuse"},

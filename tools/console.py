@@ -3,7 +3,9 @@
 `python -m tools.console` writes the output of each example into its page where what stands there does not fit; the
 tests compare. In an expected line `…` stands for anything, a line `…` for any lines. Ids, times and digests vary.
 
-A command that is meant to end otherwise than with 0 says so: `$ tally show nothing  # exits 1`.
+A command that is meant to end otherwise than with 0 says so: `$ tally show nothing  # exits 1`. A `python` block whose
+line before is "`name.py`:" is written there before the page's first command, as it stands; what an example leaves
+running in the background is ended with the page.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tallystick.demo import CONFIG, FAULTY, TEST, tally_command
@@ -28,6 +31,7 @@ PERSON_HOME = "/home/ada"
 MARK = "\x01"
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PROGRAM = re.compile(r"^`(\w+\.py)`[^\n`]*:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _EXITS = re.compile(r"\s+# exits (\d+)$")
 _VARIABLE = re.compile(
     r"(?:tsk|trc|agt|ses|dlv|per|wsp|msg|prm)_[0-9a-zA-Z]+"  # ids
@@ -89,6 +93,11 @@ def steps(block: str) -> list[Step]:
     return found
 
 
+def programs(text: str) -> dict[str, str]:
+    """The Python programs of a page, by the name of their file."""
+    return dict(_PROGRAM.findall(text))
+
+
 def blocks(text: str) -> list[list[Step]]:
     """All examples of a page."""
     return [steps(match[1]) for match in _BLOCK.finditer(text)]
@@ -129,16 +138,21 @@ class Place:
     def run(self, commands: list[str]) -> list[tuple[int, list[str]]]:
         """Run commands in one shell; the exit code and the lines of each."""
         script = "\n".join(f"{command}\nprintf '\\001%s\\001' \"$?\"" for command in commands) + "\n"
-        done = subprocess.run(
-            ["bash", "-c", f"exec 2>&1\n{script}"],
-            cwd=self.repository,
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            timeout=SECONDS,
-            check=False,
-        )
-        pieces = done.stdout.decode("utf-8", "replace").split(MARK)
+        with tempfile.TemporaryFile() as printed:  # a pipe would be held open by what runs in the background
+            shell = subprocess.Popen(
+                ["bash", "-c", f"exec 2>&1\n{script}"],
+                cwd=self.repository,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                start_new_session=True,
+            )
+            try:
+                shell.wait(SECONDS)
+            finally:
+                _end_group(shell)
+            printed.seek(0)
+            pieces = printed.read().decode("utf-8", "replace").split(MARK)
         answers = zip(pieces[1::2], pieces[::2], strict=False)
         return [(int(code), self._shown(text)) for code, text in answers]
 
@@ -150,6 +164,13 @@ class Place:
     def stop(self) -> None:
         """Stop the host."""
         subprocess.run(tally_command("down"), env=self.environment(), capture_output=True, timeout=60, check=False)
+
+
+def _end_group(leader: subprocess.Popen[bytes]) -> None:
+    """End a shell with all that it left running. The host is in a session of its own, and stays."""
+    with suppress(ProcessLookupError):
+        os.killpg(leader.pid, signal.SIGKILL)
+    leader.wait()
 
 
 def renamed(text: str, person: str) -> str:
@@ -175,8 +196,11 @@ def place() -> Iterator[Place]:
 
 def played(page: Path) -> list[tuple[Step, int, list[str]]]:
     """All commands of a page, run: each with its exit code and what it printed."""
-    todo = [step for block in blocks(page.read_text(encoding="utf-8")) for step in block]
+    text = page.read_text(encoding="utf-8")
+    todo = [step for block in blocks(text) for step in block]
     with place() as here:
+        for name, program in programs(text).items():
+            (here.repository / name).write_text(program, encoding="utf-8")
         answers = here.run([step.command for step in todo])
     return [(step, code, lines) for step, (code, lines) in zip(todo, answers, strict=True)]
 

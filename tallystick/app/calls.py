@@ -37,6 +37,8 @@ class CallerFacts(msgspec.Struct, frozen=True, kw_only=True):
     directory: str = ""
     terminal: Terminal = Terminal()
     door: str = "api"
+    domains: tuple[str, ...] | None = None
+    """The domains that its token is registered for; None where it has none, as on the local socket."""
 
 
 class Call(Protocol):
@@ -74,6 +76,19 @@ class Call(Protocol):
 
     async def interrupted(self) -> None:
         """Returns when the client was interrupted or went away."""
+        ...
+
+    def listen(self, take: Callable[[Any], None]) -> None:
+        """From now on the client's frames of this call go to `take`, in order, those that came before first. It must
+        not wait, and raises nothing."""
+        ...
+
+    def hold(self, is_held: bool) -> None:
+        """Take no more bytes of this client for now (back-pressure), or take them again."""
+        ...
+
+    async def frame(self, frame: Any) -> None:
+        """Send a frame of this call; waits while the client does not read. Raises `ConnectionError` where it left."""
         ...
 
 

@@ -6,8 +6,6 @@ An outcome comes back in as an ordinary command. What was dispatched and has no 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import random
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
@@ -17,23 +15,26 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.heads import Heads
-from tallystick.app.ports import Envelope, NewId, Receipt, Transport
+from tallystick.app.outcomes import Outcomes
+from tallystick.app.ports import Envelope, NewId, Transport
+from tallystick.app.routing import DOOR, Chosen, Route, Routing
 from tallystick.app.words import Words
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
-from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.errors import Refused
 from tallystick.core.events import Text
-from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
+from tallystick.core.identity import HOST, short
 from tallystick.core.limits import Limits
-from tallystick.core.model import Fact
+from tallystick.core.model import Fact, Reason
 from tallystick.core.route import agent_mode, is_stopped
 from tallystick.core.rows import DeliveryRow, Row, TaskRow
-from tallystick.core.state import Delivery, Work
+from tallystick.core.state import Work
 from tallystick.core.task import wanted
 from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 5.0
-_AGAIN_SECONDS = 1.0
+_LOOK = 200
+"""So many due deliveries are looked at for a free place: what waits for one session holds up nobody else's work."""
 
 
 class Deliverer:
@@ -50,6 +51,7 @@ class Deliverer:
         limits: Limits,
         transports: Mapping[str, Transport],
         diagnostics: Diagnostics,
+        routing: Routing,
         reached: Reached = unmoved,
     ) -> None:
         self._store = store
@@ -57,12 +59,15 @@ class Deliverer:
         self._executor = executor
         self._words = words
         self._clock = clock
-        self._new_id = new_id
-        self._limits = limits
+        self._outcomes = Outcomes(heads, executor, clock, new_id, limits, diagnostics)
         self._transports = transports
         self._diagnostics = diagnostics
+        self._routing = routing
         self._reached = reached
         self._wake = asyncio.Event()
+        self._named: set[str] = set()
+        """Recipients that something changed for since the last look."""
+        self._everybody = True
         self._loop: asyncio.Task[None] | None = None
         self._pushes: dict[str, asyncio.Task[None]] = {}
         self._busy: dict[str, str] = {}
@@ -70,25 +75,31 @@ class Deliverer:
         self._not_before: dict[str, float] = {}
         """On boot time: when a session that could not be prompted is tried again."""
         self._endings: set[asyncio.Task[bool]] = set()
+        self._choices: set[asyncio.Task[None]] = set()
+        self._timers: dict[Route, asyncio.TimerHandle] = {}
+        """When a message of a route that waits for its next attempt is due."""
 
     # --- running ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Take back what an earlier host dispatched, then begin to look for what is due."""
         for agent in self._pushed_to():
-            if self._transports[agent.connection].reconciles:
+            if self._transports[agent.connection].reconciles and agent.connection != DOOR:
                 await self._reconcile(agent)
-                continue
+                continue  # a spoke tells itself what it has once it is back: see `app.returning`
             for row in await self._store.query("outstanding", recipient=agent.agent_id):
                 await self._recover(agent, str(row["task_id"]), str(row["delivery_id"]))
                 self._reached("deliver.mid_recovery")
+        await self._routing.start()
         self._loop = asyncio.create_task(self._run(), name="deliver")
 
     async def stop(self) -> None:
         """Send nothing more. What runs goes on with its keeper and is taken back by the next host."""
-        tasks: list[asyncio.Task[Any]] = [*self._pushes.values(), *self._endings]
+        tasks: list[asyncio.Task[Any]] = [*self._pushes.values(), *self._endings, *self._choices]
         if self._loop is not None:
             tasks.append(self._loop)
+        for timer in self._timers.values():
+            timer.cancel()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -96,17 +107,22 @@ class Deliverer:
     def committed(self, rows: tuple[Row, ...]) -> None:
         """Rows were committed: look again if a delivery is due or a slot became free."""
         for row in rows:
-            if isinstance(row, DeliveryRow) and self._is_pushed_to(row.recipient):
-                self._wake.set()
+            if isinstance(row, DeliveryRow):
                 gone = not row.open and row.fact != Fact.SUBMITTED.value
                 if gone and row.delivery_id in self._pushes:
                     self._end_closed(row.recipient, row.delivery_id)
-            elif isinstance(row, TaskRow) and row.state == "working" and self._is_pushed_to(row.assignee):
-                self._wake.set()  # its session may have to be prompted
+                self._look_at(row.recipient)
+            elif isinstance(row, TaskRow) and row.state == "working":
+                self._look_at(row.assignee)  # its session may have to be prompted
+        for route in self._routing.committed(rows):
+            self._route(route)
 
-    def _is_pushed_to(self, recipient: str) -> bool:
+    def _look_at(self, recipient: str) -> None:
+        """Something changed for somebody whose queue is read from the store."""
         agent = self._heads.directory.agents.get(recipient)
-        return agent is not None and agent.connection in self._transports
+        if agent is not None and agent.connection in self._transports and not self._routing.routes(recipient):
+            self._named.add(recipient)
+            self._wake.set()
 
     def _end_closed(self, recipient: str, delivery_id: str) -> None:
         """Its task went on without it (a person corrected or reassigned it): nothing of it may run on."""
@@ -119,6 +135,7 @@ class Deliverer:
 
     def look(self) -> None:
         """Something else changed (an agent joined, a person said resume)."""
+        self._everybody = True
         self._wake.set()
 
     async def _run(self) -> None:
@@ -129,18 +146,26 @@ class Deliverer:
             except Exception as error:  # noqa: BLE001 - one broken recipient must not stop the others
                 self._diagnostics.failure("deliver", error)
             # Not wait_for: on Python 3.11 that drops a cancel which comes together with the wake-up.
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(_SWEEP_SECONDS):
                     await self._wake.wait()
+            except TimeoutError:
+                self._everybody = True
 
     def _pushed_to(self) -> list[Agent]:
         agents = self._heads.committed_directory.agents.values()
         return [a for a in agents if a.connection in self._transports and not a.deleted]
 
     async def _once(self) -> None:
+        named, everybody = self._named, self._everybody
+        self._named, self._everybody = set(), False
+        for route in self._routing.every() if everybody else ():
+            self._route(route)
         for agent in self._pushed_to():
+            if not everybody and agent.agent_id not in named:
+                continue
             await self._end_stopped(agent)
-            if agent_mode(agent, self._heads.directory) != "running":
+            if agent_mode(agent, self._heads.directory) != "running" or self._routing.routes(agent.agent_id):
                 continue
             if self._transports[agent.connection].reconciles:
                 await self._go_on(agent)
@@ -149,8 +174,11 @@ class Deliverer:
             if free <= 0:
                 continue
             now = self._clock.now()
-            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=free):
-                await self._dispatch(agent, str(row["task_id"]), str(row["delivery_id"]))
+            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=_LOOK):
+                work = await self._heads.work(str(row["task_id"]))
+                free -= work is not None and await self._dispatch(agent, work, str(row["delivery_id"]))
+                if free <= 0:
+                    break
 
     async def _end_stopped(self, agent: Agent) -> None:
         """A person stopped it: what runs is ended, and what it had done until then is for a person to look at."""
@@ -163,34 +191,93 @@ class Deliverer:
                 continue  # it waits for an answer: nothing of it runs
             if await self._transports[agent.connection].end(delivery_id):
                 task_id, detail = str(row["task_id"]), "A person stopped it while it ran."
-                await self._unknown(task_id, delivery_id, detail)
-                await self._tell(cmd.DoubtTask(task_id=task_id, detail=detail), HOST)
+                await self._outcomes.unknown(task_id, delivery_id, detail)
+                await self._outcomes.tell(cmd.DoubtTask(task_id=task_id, detail=detail), HOST)
+
+    # --- capabilities -------------------------------------------------------------------------------------------
+
+    def offers(self, agent: Agent) -> None:
+        """A spoke is there, or has a free slot more: look at what waits for what it offers."""
+        for route in self._routing.of_agent(agent):
+            self._route(route)
+
+    def adopt(self, agent: Agent, work: Work, delivery_id: str) -> None:
+        """A spoke is back with what it had begun: stay with it until it ends, as with anything sent."""
+        if delivery_id not in self._pushes:
+            self._push(agent, work, delivery_id, adopted=True)
+
+    def _route(self, route: Route) -> None:
+        """Choose holders for what is due, as far as they have free slots. Each is leased on its own: what is chosen
+        together is written together."""
+        while (chosen := self._routing.next(route)) is not None:
+            task = asyncio.get_running_loop().create_task(self._hand_over(chosen))
+            self._choices.add(task)
+            task.add_done_callback(self._choices.discard)
+        self._set_timer(route)
+
+    def _set_timer(self, route: Route) -> None:
+        timer = self._timers.pop(route, None)
+        if timer is not None:
+            timer.cancel()
+        due_at = self._routing.next_due(route)
+        if due_at is not None:
+            wait = max(0.0, due_at - self._clock.now())
+            self._timers[route] = asyncio.get_running_loop().call_later(wait, self._on_time, route)
+
+    def _on_time(self, route: Route) -> None:
+        self._timers.pop(route, None)
+        self._route(route)
+
+    async def _hand_over(self, chosen: Chosen) -> None:
+        work = await self._heads.work(chosen.task_id)
+        try:
+            if work is not None and await self._dispatch(chosen.agent, work, chosen.delivery_id):
+                return
+        except Exception as error:  # noqa: BLE001 - it waits on, and is looked at again
+            self._diagnostics.failure("hand over", error)
+        self._routing.give_back(chosen, await self._heads.work(chosen.task_id))
 
     # --- one delivery -------------------------------------------------------------------------------------------
 
-    async def _dispatch(self, agent: Agent, task_id: str, delivery_id: str) -> None:
-        work = await self._heads.work(task_id)
-        if work is None or delivery_id in self._pushes or self._held_back(work, agent):
-            return
-        plan = await self._transports[agent.connection].plan(agent, work)
+    async def _dispatch(self, agent: Agent, work: Work, delivery_id: str) -> bool:
+        """Lease it and send it on its way; False where it was not leased."""
+        if delivery_id in self._pushes or self._held_back(work, agent) or agent.connection not in self._transports:
+            return False
+        if await self._was_for_one_that_ended(work):
+            return False
+        transport = self._transports[agent.connection]
+        plan = await transport.plan(agent, work)
         if plan is None:
-            return  # every session of it is busy; it is looked at again when one is not
+            return False  # the session that it needs is busy; it is looked at again when it is not
         lease = cmd.LeaseDelivery(
-            task_id=task_id,
+            task_id=work.task.task_id,
             delivery_id=delivery_id,
             session=plan.session,
             intent_id=intent_of(work, delivery_id),
             lease_seconds=plan.lease_seconds,
+            recipient=agent.agent_id if work.task.route else "",
         )
         self._reached("deliver.before_lease")
         try:
             outcome = await self._executor.execute(lease, HOST)
         except Refused:
-            self._transports[agent.connection].unplanned(plan)
-            return  # lost the race, or it is no longer due
+            transport.unplanned(plan)
+            return False  # lost the race, or it is no longer due
         self._reached("deliver.after_lease")
         if outcome.work is not None:
             self._push(agent, outcome.work, delivery_id, adopted=False)
+        return True
+
+    async def _was_for_one_that_ended(self, work: Work) -> bool:
+        """`@reviewer/ses_…` is that very session or nothing: what was only for one that has ended is for nobody."""
+        session = self._heads.directory.sessions.get(work.task.session_wanted)
+        if session is None or not session.ended:
+            return False
+        who = self._heads.directory.alias_of(work.task.assignee)
+        text = f"The session {short(session.session_id)} that it was for has ended. Ask the role instead: {who}"
+        command = cmd.FailTask(task_id=work.task.task_id, text=Text(body=text), why=Reason.OFFLINE)
+        await self._outcomes.tell(command, HOST)
+        return True
 
     def _held_back(self, work: Work, agent: Agent) -> bool:
         paused = agent_mode(agent, self._heads.directory, work.task.workspace) != "running"
@@ -204,20 +291,23 @@ class Deliverer:
 
     def _pushed(self, delivery_id: str) -> None:
         self._pushes.pop(delivery_id, None)
-        self._busy.pop(delivery_id, None)
-        self._wake.set()  # it may be due again already
+        self._look_at(self._busy.pop(delivery_id, ""))  # it may be due again already
+        for route in self._routing.again(delivery_id):
+            self._route(route)
 
     async def _carry(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str) -> None:
         task_id = work.task.task_id
 
-        async def began(witness: str, evidence: str) -> None:
+        async def began(witness: str, evidence: str) -> bool:
             begun = cmd.BeginDelivery(task_id=task_id, delivery_id=delivery_id, witness=witness, evidence=evidence)
             self._reached("deliver.before_begin")
             try:
-                await self._tell(begun, HOST)
+                await self._outcomes.tell(begun, HOST)
             except Refused:
-                return  # an earlier host recorded it already
+                # An earlier host recorded it, or it is over.
+                return await self._outcomes.is_under_way(task_id, delivery_id)
             self._reached("deliver.after_begin")
+            return True
 
         try:
             envelope = await self._envelope(agent, work, delivery_id, adopted=adopted, purpose=purpose)
@@ -226,18 +316,17 @@ class Deliverer:
             if purpose and receipt.outcome == "returned":
                 self._not_before[task_id] = self._clock.clock.boot() + _SWEEP_SECONDS
                 return
-            await self._report(agent, work, delivery_id, receipt)
+            await self._outcomes.report(agent, work, delivery_id, receipt)
             self._reached("deliver.after_report")
             await self._transports[agent.connection].settled(delivery_id)
         except Refused as refusal:
             self._diagnostics.record("report refused", task=task_id, delivery=delivery_id, detail=str(refusal))
+            await self._transports[agent.connection].settled(delivery_id)  # decided without it: nobody waits for it
         except Exception as error:  # noqa: BLE001 - whatever happened to it is not known
             self._diagnostics.failure("push", error)
-            await self._unknown(task_id, delivery_id, "The push failed in the host.")
+            await self._outcomes.unknown(task_id, delivery_id, "The push failed in the host.")
 
-    async def _envelope(
-        self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str
-    ) -> Envelope:
+    async def _envelope(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str) -> Envelope:
         delivery = work.delivery(delivery_id)
         handed = work.assignment if purpose else delivery
         return Envelope(
@@ -253,81 +342,6 @@ class Deliverer:
             adopted=adopted,
             purpose=purpose,
         )
-
-    async def _report(self, agent: Agent, work: Work, delivery_id: str, receipt: Receipt) -> None:
-        task_id = work.task.task_id
-        if receipt.outcome in ("ended", "told"):
-            return  # whoever ended it says what that means; whoever was told said itself what it did
-        if receipt.outcome == "unverified":
-            await self._unknown(task_id, delivery_id, receipt.detail)
-            return
-        if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
-            await self._tell(
-                cmd.ReturnDelivery(
-                    task_id=task_id,
-                    delivery_id=delivery_id,
-                    retry_at=self._retry_at(work.delivery(delivery_id)),
-                    detail=receipt.detail,
-                ),
-                HOST,
-            )
-            return
-        actor = Actor(
-            agent.agent_id, ActorKind.AGENT, session=work.task.session, door="command", assertion=Assertion.HOST
-        )
-        try:
-            await self._tell(self._result(work, receipt), actor)
-        except Refused as refusal:
-            await self._fall_short(task_id, receipt, refusal)
-
-    async def _fall_short(self, task_id: str, receipt: Receipt, refusal: Refused) -> None:
-        """It ended, and what it did is no result (no change, nothing said): a command cannot be told to try again."""
-        text = Text(body=refusal.message)
-        await self._tell(cmd.FailTask(task_id=task_id, text=text, run=receipt.run), HOST)
-
-    async def _tell(self, command: cmd.Command, actor: Actor) -> None:
-        """Record what has happened; while nothing can be recorded (a full disk), again and again."""
-        while True:
-            try:
-                await self._executor.execute(command, actor)
-            except Refused as refusal:
-                if refusal.code is not ErrorCode.UNAVAILABLE:
-                    raise
-                await asyncio.sleep(_AGAIN_SECONDS)
-            else:
-                return
-
-    async def _has_begun(self, task_id: str, delivery_id: str) -> bool:
-        work = await self._heads.work(task_id)
-        delivery = work.delivery(delivery_id) if work else None
-        return delivery is not None and delivery.fact is Fact.WORKING
-
-    def _result(self, work: Work, receipt: Receipt) -> cmd.Command:
-        task_id = work.task.task_id
-        if receipt.outcome in ("failed", "returned"):
-            return cmd.FailTask(task_id=task_id, text=Text(body=receipt.detail or "It failed."), run=receipt.run)
-        return cmd.HandInResult(
-            task_id=task_id,
-            message_id=self._new_id(Prefix.MESSAGE),
-            delivery_id="",
-            text=Text(body=receipt.text),
-            commit=receipt.commit,
-            artifacts=receipt.artifacts,
-            changed=receipt.changed,
-            run=receipt.run,
-        )
-
-    def _retry_at(self, delivery: Delivery | None) -> float:
-        waits = self._limits.retry_seconds
-        wait = waits[min(delivery.retries if delivery else 0, len(waits) - 1)] if waits else 0.0
-        return self._clock.now() + wait * random.uniform(0.8, 1.2)  # noqa: S311 - spreads retries, guards nothing
-
-    async def _unknown(self, task_id: str, delivery_id: str, detail: str) -> None:
-        doubt = cmd.DoubtDelivery(task_id=task_id, delivery_id=delivery_id, detail=detail)
-        try:
-            await self._executor.execute(doubt, HOST)
-        except Refused as refusal:
-            self._diagnostics.record("doubt refused", task=task_id, detail=str(refusal))
 
     # --- sessions that the host drives --------------------------------------------------------------------------
 
@@ -375,7 +389,11 @@ class Deliverer:
             except Refused as refusal:  # nothing can be recorded now; a later start tries again
                 self._diagnostics.record("return refused", task=task_id, detail=str(refusal))
         else:
-            await self._unknown(task_id, delivery_id, "Its process is gone and nobody saw how it ended.")
+            await self._outcomes.unknown(task_id, delivery_id, "Its process is gone and nobody saw how it ended.")
+
+    def is_in_hand(self, work: Work) -> bool:
+        """Whether a push of it is under way here."""
+        return any(delivery.delivery_id in self._pushes for delivery in work.deliveries)
 
     async def end(self, work: Work) -> bool:
         """End what the host runs for a task. True when nothing of it is left."""

@@ -25,6 +25,7 @@ from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Reason, Spent
 from tallystick.core.state import Task, Work
+from tallystick.core.task import may_resume
 from tallystick.store.interface import Store
 
 _AGAIN_SECONDS = 1.0
@@ -58,6 +59,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     directory: str = ""
     level: str = "E1"
     detail: str = ""
+    forks: bool = False
 
 
 class Driving:
@@ -97,6 +99,11 @@ class Driving:
         """A session that is known and has not ended."""
         found = self._heads.directory.sessions.get(session_id)
         return found if found is not None and not found.ended else None
+
+    def history_of(self, session_id: str) -> str:
+        """The client's own id of the conversation of a session, also of one that has ended; empty for none."""
+        found = self._heads.directory.sessions.get(session_id)
+        return found.history if found is not None else ""
 
     def sessions(self, agent: Agent, workspace: str) -> list[SessionState]:
         """The driven sessions of an agent in a workspace that have not ended, oldest first."""
@@ -150,6 +157,10 @@ class Driving:
     async def work(self, task_id: str) -> Work | None:
         """The task with its deliveries, as it is now."""
         return await self._heads.work(task_id)
+
+    def may_go_on(self, task: Task) -> bool:
+        """Whether a session may go on with a turn that broke off; after a few times in a row somebody has to look."""
+        return may_resume(task)
 
     async def newest(self, task: Task, kinds: tuple[str, ...]) -> str:
         """The body of the newest message of these kinds."""
@@ -229,6 +240,20 @@ class Driving:
             fence=work.task.fence,
         )
         return await self._softly(question, self._as_session(work.task))
+
+    async def handed_on(self, task_id: str, named: str, text: str) -> str:
+        """Give a task to whom a person named for this in its agent's own file; why not, where it cannot be."""
+        party = self._heads.directory.named(named.removeprefix("@"))
+        if party is None:
+            return f"There is no @{named.removeprefix('@')}."
+        command = cmd.ReassignTask(
+            task_id=task_id, assignee=party, delivery_id=self.new_id(Prefix.DELIVERY), text=ev.Text(body=text)
+        )
+        try:
+            await self._executor.execute(command, HOST)
+        except Refused as refusal:
+            return refusal.message
+        return ""
 
     async def failed(self, task_id: str, text: str, why: Reason) -> None:
         """The host ends a task: its budget is used up."""

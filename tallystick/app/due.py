@@ -37,6 +37,9 @@ TURNS: Final = frozenset(
 NOTICES: Final = frozenset({"result", "failed", "refused", "expired", "refuted", "lost", "cancel_asked"})
 """Notices that wake: how work ended that an agent waits for, and what became of the work it holds. The rest waits."""
 
+_BROKE_OFF: Final = frozenset({"failed", "unverified"})
+"""Outcomes of a wake after which nobody knows what its turn did with what it had read."""
+
 
 class Due:
     """Reads the record; never writes."""
@@ -51,12 +54,26 @@ class Due:
     async def of(self, agent: Agent) -> Mapping[str, list[Item]]:
         """By target, newest first: what is newer than what was delivered there."""
         found: dict[str, dict[str, Item]] = {}
-        for target, item in (*await self._turns(agent), *await self._notices(agent), *await self._watched(agent)):
+        new = (*await self._turns(agent), *await self._notices(agent), *await self._watched(agent))
+        for target, item in (*new, *await self._in_vain(agent)):
             if item.position > agent.waking.cursors.get(target, 0):
                 mine = found.setdefault(target, {})
                 known = mine.get(item.item_id)  # a turn and a notice of one task are one thing to look at
                 mine[item.item_id] = item if known is None or known.position < item.position else known
         return {target: sorted(items.values(), key=lambda item: -item.position) for target, items in found.items()}
+
+    async def _in_vain(self, agent: Agent) -> list[tuple[str, Item]]:
+        """What a session that the host drives was told of in a turn that broke off: it may have read it by then,
+        and has done nothing with it."""
+        found: list[tuple[str, Item]] = []
+        for target, wake in agent.waking.wakes.items() if agent.connection == "drive" else ():
+            told = wake.items if wake.outcome in _BROKE_OFF else ()
+            for task_id in [item for item in told if item.startswith("tsk_")]:
+                work = await self._heads.work(task_id)
+                since = [r for r in await self._views.history(task_id) if r.position > wake.until]
+                if work is not None and not any(r.actor.id == agent.agent_id for r in since):
+                    found.append((target, Item(task_id, wake.until, work.task.title)))
+        return found
 
     async def _turns(self, agent: Agent) -> list[tuple[str, Item]]:
         found = []

@@ -70,6 +70,9 @@ class Duties:
         self._task: asyncio.Task[None] | None = None
         self._endings: dict[tuple[str, int, int], asyncio.Future[bool]] = {}
         self.end_run: Callable[[Work], Awaitable[bool]] = _nothing_runs
+        self.is_in_hand: Callable[[Work], bool] = _nobody_has_it
+        """Whether this host looks after what runs of it at this moment. After a sleep of the machine its lease may be
+        over before its first sign of life is heard."""
         self.run_check: Callable[[Work], Awaitable[None]] = _no_check
         self._does: dict[DutyKind, Callable[[Work], Awaitable[None]]] = {
             DutyKind.CASCADE: self._cascade,
@@ -218,7 +221,7 @@ class Duties:
         await self._host(cmd.LapseLease(task_id=task.task_id, delivery_id=delivery, fence=task.fence))
 
     async def _doubt(self, work: Work) -> None:
-        if self._presence.lease_left(work.task) > 0:
+        if self._presence.lease_left(work.task) > 0 or self.is_in_hand(work):
             return
         detail = "The host lost sight of a run that had begun, and its lease is over."
         await self._host(cmd.DoubtTask(task_id=work.task.task_id, detail=detail))
@@ -297,6 +300,10 @@ class Duties:
 
 async def _nothing_runs(_work: Work) -> bool:
     return True
+
+
+def _nobody_has_it(_work: Work) -> bool:
+    return False
 
 
 async def _no_check(_work: Work) -> None:

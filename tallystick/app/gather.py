@@ -9,12 +9,19 @@ from tallystick.app.clock import HighWater
 from tallystick.app.heads import Heads
 from tallystick.app.presence import Presence
 from tallystick.core import commands as cmd
-from tallystick.core.identity import Actor, ActorKind
+from tallystick.core.directory import PUSHED
+from tallystick.core.identity import CAPABILITY_PREFIX, Actor, ActorKind
 from tallystick.core.limits import Limits
+from tallystick.core.route import holders
 from tallystick.core.state import Context, Task, Work
 from tallystick.store.interface import Store
 
 Facts = dict[str, Any]
+
+
+def is_capability(party: str) -> bool:
+    """Whether a party is a capability still to be routed."""
+    return party.startswith(CAPABILITY_PREFIX)
 
 
 class Gather:
@@ -55,7 +62,16 @@ class Gather:
 
     async def _slots(self, c: cmd.LeaseDelivery, _actor: Actor, work: Work | None) -> Facts:
         delivery = work.delivery(c.delivery_id) if work else None
-        return {"outstanding": await self._heads.outstanding(delivery.recipient) if delivery else 0}
+        recipient = c.recipient or (delivery.recipient if delivery else "")
+        agent = self._heads.directory.agents.get(recipient)
+        if work is not None and agent is not None and agent.connection == "spoke":
+            return {"outstanding": await self._in_hand(recipient, work.task.capability.partition("@")[0])}
+        return {"outstanding": await self._heads.outstanding(recipient) if recipient else 0}
+
+    async def _in_hand(self, agent: str, capability: str) -> int:
+        """What a spoke works at of one capability."""
+        works = [await self._heads.work(task_id) for task_id in await self._heads.in_hand.of(agent)]
+        return sum(work.task.capability.partition("@")[0] == capability for work in works if work is not None)
 
     async def _for_reassign(self, c: cmd.ReassignTask, _actor: Actor, work: Work | None) -> Facts:
         return {
@@ -76,17 +92,35 @@ class Gather:
         parent_id = c.parent if c.parent is not None else held[0] if len(held) == 1 else ""
         ancestors = await self._ancestors(parent_id) if parent_id else ()
         command_agent = self._heads.directory.agents.get(c.assignee)
-        pushed = command_agent is not None and command_agent.connection in ("command", "drive")
+        pushed = command_agent is not None and command_agent.connection in PUSHED
         return {
             "parent": ancestors[0] if ancestors else None,
             "ancestors": ancestors,
             "held": held,
-            "siblings": len(await self._heads.children.of(parent_id)) if parent_id else 0,
+            **(await self._siblings(parent_id, c.group) if parent_id else {}),
             "duplicate": await self.duplicate(c.workspace, requester, c.key) if c.key else None,
             "queued": await self._heads.queued(c.assignee) if c.assignee else 0,
             "queued_by_sender": await self._heads.queued_by(c.assignee, actor.id) if pushed else 0,
-            **self._presences(c.assignee),
+            **(
+                self._holders(c, requester)
+                if c.capability or is_capability(c.assignee)
+                else self._presences(c.assignee)
+            ),
         }
+
+    async def _siblings(self, parent: str, group: str) -> Facts:
+        """The open children of a task by dispatch: all parts of one count as one."""
+        works = [await self._heads.work(task_id) for task_id in await self._heads.children.of(parent)]
+        groups = [work.task.group or work.task.task_id for work in works if work is not None]
+        parts = groups.count(group) if group else 0
+        return {"siblings": len({*groups} - {group}), "parts": parts}
+
+    def _holders(self, c: cmd.SubmitTask, requester: str) -> Facts:
+        """Of those who hold a capability the ones that can be expected to get to it: a spoke while its lease lives."""
+        spec, directory = c.capability or c.assignee.removeprefix(CAPABILITY_PREFIX), self._heads.directory
+        found = [holder.agent for holder in holders(spec, c.workspace, directory, (), requester)]
+        live = (a.agent_id for a in found if a.connection != "spoke" or self._presence.is_live(a.agent_id, directory))
+        return {"live": frozenset(live)}
 
     async def _ancestors(self, task_id: str) -> tuple[Task, ...]:
         found: list[Task] = []

@@ -36,6 +36,8 @@ class Heads:
         """Open tasks that a session holds."""
         self.children = Groups(store, "children", "parent", _parent, self.pending)
         """Open children of a task."""
+        self.in_hand = Groups(store, "in_hand", "party", _handed, self.pending)
+        """Open tasks for a capability that a holder was handed."""
         self.histories = Histories()
         self._queued: dict[str, int] = {}
         self._queued_by: dict[tuple[str, str], int] = {}
@@ -89,6 +91,7 @@ class Heads:
             self.children.begin_empty(task_id)
         self.children.moved(before, work)
         self.held.moved(before, work)
+        self.in_hand.moved(before, work)
         if (self._queued or self._queued_by) and (before is None or before.deliveries is not work.deliveries):
             self._count(before, -1)
             self._count(work, +1)
@@ -113,6 +116,7 @@ class Heads:
             self._works.pop(task_id, None)
         self.pending.clear()
         self.held.clear()
+        self.in_hand.clear()
         self.children.clear()
         self.histories.clear()
         self._queued.clear()
@@ -184,6 +188,11 @@ class Heads:
 def _holding(task: Task) -> str:
     """The session that holds an open task."""
     return task.session if task.state is TaskState.WORKING or task.reason is Reason.QUESTION else ""
+
+
+def _handed(task: Task) -> str:
+    """Who was handed an open task for a capability."""
+    return task.assignee if task.capability and task.session and task.open else ""
 
 
 def _parent(task: Task) -> str:

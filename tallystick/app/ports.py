@@ -42,14 +42,26 @@ class NewId(Protocol):
 # --- running things ---------------------------------------------------------------------------------------------
 
 
+class WayOut(msgspec.Struct, frozen=True):
+    """The one way out of a sandbox whose network is its own: a Unix socket of the host, where an HTTP proxy answers."""
+
+    socket: str
+    doors: tuple[tuple[str, int], ...] = ()
+    """(host, port) of this machine's loopback that the proxy leads to: inside, the same lead there."""
+
+
 class Sandbox(msgspec.Struct, frozen=True):
     """What a child process may see and do. Paths are absolute; masks are applied before the binds."""
 
     read_only: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     network: bool = False
+    way_out: WayOut | None = None
+    """With no `network`: what it reaches nevertheless. It is never started without a sandbox then."""
     required: bool = False
     """Refuse to start rather than run without a sandbox."""
+    nests: bool = False
+    """What runs in it starts sandboxes of its own. See `Runner.nests`."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -144,6 +156,10 @@ class Runner(Protocol):
 
     def explain(self) -> str:
         """The level in words: what works here, or why there is none."""
+        ...
+
+    def nests(self) -> bool:
+        """Whether a job in a sandbox can start one of its own here, found by really doing it once."""
         ...
 
     def level(self) -> str:
@@ -399,6 +415,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """`submitted`, `failed`, `returned` (it never began), `unverified` (begun, and lost sight of), `ended` (by us),
     `told` (the recipient itself said by its calls what became of it)."""
     detail: str = ""
+    code: str = ""
+    """Why it failed, in one word of the recipient, where it gave one."""
     text: str = ""
     commit: str = ""
     run: CheckRun | None = None
@@ -411,6 +429,11 @@ class Plan(msgspec.Struct, frozen=True):
 
     session: str
     lease_seconds: float
+
+
+Began = Callable[[str, str], Awaitable[object]]
+"""Records that a recipient has begun: its witness, and on what that rests. True once that is recorded; false where it
+must not begin any more, because the task has moved on."""
 
 
 class Transport(Protocol):
@@ -427,7 +450,7 @@ class Transport(Protocol):
         """A plan that came to nothing."""
         ...
 
-    async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:
+    async def send(self, envelope: Envelope, began: Began) -> Receipt:
         """Hand it over and stay until it ended. `began(witness, evidence)` is called once the recipient has it."""
         ...
 

@@ -13,11 +13,14 @@ from msgspec.structs import replace
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
+from tallystick.core.directory import PUSHED
 from tallystick.core.errors import conflict, unavailable
-from tallystick.core.identity import ActorKind, short
+from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind, short
 from tallystick.core.model import Fact
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
+from tallystick.core.offers import serves, wanted
+from tallystick.core.route import holders
 from tallystick.core.state import Context, Delivery, FactSeen, Task, Unchanged, Work
 
 # --- deciding ---------------------------------------------------------------------------------------------------
@@ -36,7 +39,12 @@ def _caps(_w: Work | None, c: cmd.SubmitTask, ctx: Context, sofar: Any) -> Any:
     agent = ctx.directory.agents.get(c.assignee)
     if ctx.queued >= limits.mailbox_queue:
         raise unavailable(f"The mailbox is full: {ctx.queued} open messages.", "Wait until some of them are done.")
-    if agent is not None and agent.connection in ("command", "drive") and ctx.queued_by_sender >= limits.push_queue:
+    if c.assignee.startswith(CAPABILITY_PREFIX) and ctx.queued >= limits.anchor_queue:
+        raise unavailable(
+            f"{ctx.queued} messages wait for {c.assignee[4:]!r}; the limit is {limits.anchor_queue}.",
+            "Wait until some of them are done, or let more holders join.",
+        )
+    if agent is not None and agent.connection in PUSHED and ctx.queued_by_sender >= limits.push_queue:
         raise unavailable(
             f"{ctx.queued_by_sender} messages of yours wait for @{agent.alias}; the limit is {limits.push_queue}.",
             "Wait until some of them are done.",
@@ -58,6 +66,8 @@ def _record(work: Work, c: cmd.RecordDelivery, ctx: Context, _sofar: Any) -> ev.
         return ev.DeliveryRecorded(**_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
     if _has(delivery, Fact.RECORDED) or not delivery.open:
         return Unchanged(work.task.task_id)
+    if not delivery.recipient or delivery.recipient.startswith(CAPABILITY_PREFIX):
+        raise conflict("Nobody was chosen for it yet, so nobody has it.", "Nothing is to be done.")
     if delivery.recipient != ctx.actor.id and ctx.actor.kind is not ActorKind.HOST:
         raise conflict("Only the recipient acknowledges its own delivery.", "Nothing is to be done.")
     return ev.DeliveryRecorded(**_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
@@ -81,8 +91,7 @@ def _lease(work: Work, c: cmd.LeaseDelivery, ctx: Context, _sofar: Any) -> ev.De
     delivery = _known(work, c.delivery_id)
     if not delivery.open or not delivery.due_at or delivery.due_at > ctx.now:
         raise conflict(f"Delivery {short(c.delivery_id)} is not due.", "Nothing is to be done.")
-    agent = ctx.directory.agents.get(delivery.recipient)
-    if agent is None or ctx.outstanding >= agent.concurrency:
+    if ctx.outstanding >= _slots(work.task, delivery, c.recipient, ctx):
         raise conflict("Every slot of the recipient is taken.", "It is tried again when one is free.")
     return ev.DeliveryLeased(
         **_place(work.task),
@@ -92,7 +101,25 @@ def _lease(work: Work, c: cmd.LeaseDelivery, ctx: Context, _sofar: Any) -> ev.De
         fence=work.task.fence + 1,
         lease_until=ctx.now + c.lease_seconds,
         rule=work.task.rule or "joined",
+        recipient=c.recipient,
     )
+
+
+def _slots(task: Task, delivery: Delivery, chosen: str, ctx: Context) -> int:
+    """How much whoever gets it may have in hand: of the capability, where one is asked for. Who was chosen must hold it
+    now, and is not chosen where somebody was named."""
+    if bool(chosen) != bool(task.route):
+        raise conflict(f"Delivery {short(delivery.delivery_id)} is not for whom the host chooses.", "Choose anew.")
+    recipient = chosen or delivery.recipient
+    if task.capability:
+        found = holders(task.capability, task.workspace, ctx.directory, task.domains, task.requester)
+        holder = next((holder for holder in found if holder.agent.agent_id == recipient), None)
+        if holder is None and chosen:
+            raise conflict(f"{ctx.directory.alias_of(chosen)} does not hold {task.capability!r} now.", "Choose anew.")
+        if holder is not None:
+            return holder.slots
+    agent = ctx.directory.agents.get(recipient)
+    return agent.concurrency if agent is not None else 0
 
 
 def _intended(work: Work | None, delivery_id: str) -> Delivery:
@@ -111,17 +138,29 @@ def _begin(work: Work, c: cmd.BeginDelivery, _ctx: Context, _sofar: Any) -> ev.D
 
 def _return(work: Work, c: cmd.ReturnDelivery, ctx: Context, _sofar: Any) -> ev.TaskEvent:
     delivery = _known(work, c.delivery_id)
-    if not delivery.in_flight or _has(delivery, Fact.RECORDED):
-        raise conflict(f"Delivery {short(c.delivery_id)} is not being dispatched.", "Nothing is to be done.")
-    if delivery.retries < len(ctx.limits.retry_seconds):
-        return ev.DeliveryReturned(**_place(work.task), delivery_id=c.delivery_id, retry_at=c.retry_at, detail=c.detail)
     task = work.task
+    has_begun = _has(delivery, Fact.RECORDED) or task.state is S.WORKING
+    if not delivery.in_flight or (has_begun and not _is_idempotent(task, ctx)):
+        raise conflict(f"Delivery {short(c.delivery_id)} is not being dispatched.", "Nothing is to be done.")
+    tries = 0 if task.retry == "none" else len(ctx.limits.retry_seconds)
+    if delivery.retries < tries:
+        place = {"state": S.SUBMITTED, "reason": R.NEW} if has_begun else _place(task)
+        return ev.DeliveryReturned(**place, delivery_id=c.delivery_id, retry_at=c.retry_at, detail=c.detail)
     state, reason, round_ = S.FAILED, R.OFFLINE, 0
     if task.on_failure:
         exhausted = task.failures >= ctx.limits.compensation_rounds
         state, reason = (S.FAILED, R.EXHAUSTED) if exhausted else (S.SUBMITTED, R.COMPENSATING)
         round_ = task.failures if exhausted else task.failures + 1
     return ev.TaskFailed(state=state, reason=reason, round=round_, text=ev.Text(body=c.detail))
+
+
+def _is_idempotent(task: Task, ctx: Context) -> bool:
+    """Whether its holder says that to do it twice is to do it once: then another may get what was begun."""
+    agent = ctx.directory.agents.get(task.assignee)
+    if agent is None or not task.capability:
+        return False
+    asked = wanted(task.capability)
+    return any(serves(offer, asked) and offer.idempotent for offer in agent.offers)
 
 
 def _doubt(work: Work, c: cmd.DoubtDelivery, _ctx: Context, _sofar: Any) -> ev.DeliveryUnverified | Unchanged:
@@ -346,7 +385,16 @@ def _leased(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryLeased, _t: 
     return _only(
         ds,
         e.delivery_id,
-        lambda d: _add(d, r.at, *facts, session=e.session, due_at=0.0, intent_id=e.intent_id, intent="intended"),
+        lambda d: _add(
+            d,
+            r.at,
+            *facts,
+            session=e.session,
+            recipient=e.recipient or d.recipient,
+            due_at=0.0,
+            intent_id=e.intent_id,
+            intent="intended",
+        ),
     )
 
 
@@ -358,10 +406,11 @@ def _begun(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryBegun, _t: Ta
     return _only(ds, e.delivery_id, lambda d: _add(d, r.at, *facts))
 
 
-def _returned(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryReturned, _t: Task) -> tuple[Delivery, ...]:
+def _returned(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryReturned, task: Task) -> tuple[Delivery, ...]:
     def change(d: Delivery) -> Delivery:
         return replace(
             d,
+            recipient=task.assignee,
             facts=d.facts[:2],
             session="",
             due_at=e.retry_at,

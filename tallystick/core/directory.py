@@ -15,7 +15,12 @@ from msgspec.structs import replace
 from tallystick.core import events as ev
 from tallystick.core import wake
 from tallystick.core.model import CheckSpec, Value
+from tallystick.core.offers import Offer
 
+PASSIVE = frozenset({"command", "spoke"})
+"""Connections of programs that do what they are handed: nobody there can judge, answer or choose."""
+PUSHED = frozenset({"command", "drive", "spoke"})
+"""Connections that the host pushes work to."""
 MODES = ("running", "paused", "stopped", "draining")
 """How much something may do, from all to nothing new."""
 
@@ -44,7 +49,9 @@ class Agent(Value, frozen=True):
     argv: tuple[str, ...] = ()
     client: str = ""
     strengths: str = ""
-    capabilities: tuple[str, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    domains: tuple[str, ...] = ()
+    """Whose capabilities it may see as a caller, beside those that it offers itself; empty: see `core.route`."""
     provider: str = "none"
     inbound: str = "accept"
     display_name: str = ""
@@ -58,6 +65,11 @@ class Agent(Value, frozen=True):
     deleted: bool = False
     mode: str = "running"
     waking: wake.Waking = wake.Waking()
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """The names of what it offers, each once."""
+        return tuple(dict.fromkeys(offer.name for offer in self.offers))
 
 
 class SessionState(Value, frozen=True):
@@ -82,6 +94,8 @@ class SessionState(Value, frozen=True):
     level_detail: str = ""
     place: str = ""
     """The directory that it works in, where the host made one for it."""
+    forks: bool = False
+    """Its client said that it can fork the conversation."""
     presence: str = "live"
     mode: str = "running"
     ended: bool = False
@@ -100,6 +114,8 @@ class Workspace(Value, frozen=True):
     coordinator: str = ""
     providers: frozenset[str] = frozenset()
     checks: tuple[tuple[str, CheckSpec], ...] = ()
+    pins: tuple[tuple[str, str, str], ...] = ()
+    """(capability, domain, agent): a person said that only this agent holds it here."""
     mode: str = "running"
 
     def check(self, name: str) -> CheckSpec | None:
@@ -134,6 +150,8 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     """By skeleton."""
     open_sessions: Mapping[str, tuple[str, ...]] = {}
     """By agent: its sessions that have not ended, oldest first."""
+    offered: Mapping[str, tuple[str, ...]] = {}
+    """By name of a capability: the agents that offer it, in the order in which they began to."""
     owner: str = ""
     mode: str = "running"
     host_version: int = 0
@@ -241,7 +259,7 @@ def _workspace_mode(d: Directory, r: ev.Recorded, e: ev.WorkspaceModeChanged) ->
 
 
 _KEPT_ON_REJOIN = (
-    "connection argv client strengths capabilities provider inbound display_name concurrency seconds network "
+    "connection argv client strengths domains provider inbound display_name concurrency seconds network "
     "search_path virtual_env model required"
 ).split()
 
@@ -249,13 +267,35 @@ _KEPT_ON_REJOIN = (
 def _agent(d: Directory, r: ev.Recorded, e: ev.AgentJoined) -> Directory:
     known = d.agents.get(e.agent_id) or Agent(e.agent_id, e.alias, e.owner, 0, r.at)
     given = {field: getattr(e, field) for field in _KEPT_ON_REJOIN if getattr(e, field) is not None}
-    agent = replace(known, version=r.version, workspaces=known.workspaces | {e.workspace}, **given)
-    after = _name(replace(d, agents={**d.agents, e.agent_id: agent}), agent.alias, e.agent_id)
+    offers = _offers(known, e)
+    agent = replace(known, version=r.version, workspaces=known.workspaces | {e.workspace}, offers=offers, **given)
+    offered = d.offered if offers == known.offers else _offered(d, agent)
+    after = _name(replace(d, agents={**d.agents, e.agent_id: agent}, offered=offered), agent.alias, e.agent_id)
     if not e.allow_provider:
         return after
     place = after.workspaces[e.workspace]
     allowed = replace(place, providers=place.providers | {agent.provider})
     return replace(after, workspaces={**after.workspaces, e.workspace: allowed})
+
+
+def _offers(known: Agent, e: ev.AgentJoined) -> tuple[Offer, ...]:
+    if e.offers is not None:
+        return e.offers
+    return known.offers if e.capabilities is None else tuple(Offer(name) for name in dict.fromkeys(e.capabilities))
+
+
+def _offered(d: Directory, agent: Agent) -> dict[str, tuple[str, ...]]:
+    """Who offers what, after an agent changed what it offers: who did before keeps its place."""
+    found = {name: tuple(a for a in who if a != agent.agent_id) for name, who in d.offered.items()}
+    for name in agent.capabilities:
+        before = d.offered.get(name, ())
+        found[name] = before if agent.agent_id in before else (*before, agent.agent_id)
+    return {name: who for name, who in found.items() if who}
+
+
+def _pinned(d: Directory, r: ev.Recorded, e: ev.CapabilityPinned) -> Directory:
+    kept = tuple(pin for pin in d.workspaces[r.stream].pins if pin[:2] != (e.capability, e.domain))
+    return _in_workspace(d, r, pins=(*kept, (e.capability, e.domain, e.agent)) if e.agent else kept)
 
 
 def _in_agent(d: Directory, r: ev.Recorded, **changes: Any) -> Directory:
@@ -322,7 +362,7 @@ def _linked(d: Directory, r: ev.Recorded, e: ev.SessionLinked) -> Directory:
 
 def _described(d: Directory, r: ev.Recorded, e: ev.SessionDescribed) -> Directory:
     client = f"{e.client} {e.version}".strip()
-    return _in_session(d, r, client=client, level=e.level, level_detail=e.detail, place=e.directory)
+    return _in_session(d, r, client=client, level=e.level, level_detail=e.detail, place=e.directory, forks=e.forks)
 
 
 def _waking(fold: Callable[[wake.Waking, ev.Recorded, Any], wake.Waking]) -> Callable[..., Directory]:
@@ -348,6 +388,7 @@ _CHANGES: dict[type, Callable[[Directory, ev.Recorded, Any], Directory]] = {
     ev.CheckAdded: _check,
     ev.CheckRemoved: _uncheck,
     ev.WorkspaceModeChanged: _workspace_mode,
+    ev.CapabilityPinned: _pinned,
     ev.AgentJoined: _agent,
     ev.AgentRenamed: _renamed,
     ev.AgentLeft: _left,

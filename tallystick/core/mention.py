@@ -272,7 +272,7 @@ class Room(Value, frozen=True, tag="room"):
 
 
 class Capability(Value, frozen=True, tag="capability"):
-    """`cap:Name`: the host chooses among registered holders."""
+    """`cap:Name` or `cap:Name@1.2`: the host chooses among registered holders."""
 
     name: str
 
@@ -281,6 +281,7 @@ Address = Role | OneSession | Coordinator | Human | Me | Room | Capability
 
 _SESSION = re.compile(r"ses_[0-9A-Za-z]{4,26}")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,62}")
+_CAPABILITY = re.compile(rf"{_WORD.pattern}(@[0-9]{{1,9}}(\.[0-9]{{1,9}}){{0,3}})?")
 _ROOM = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _FORMS: Final = "Write @name, @name/ses_…, @coordinator, @human, @me, #room or cap:Name."
 _FIXED: Final[dict[str, Address]] = {"coordinator": Coordinator(), "human": Human(), "me": Me()}
@@ -290,7 +291,7 @@ def parse_address(text: str) -> Address:
     """Whom an ask is for, still to be looked up; anything else is refused as invalid."""
     if text.startswith(CAPABILITY_PREFIX):
         name = text.removeprefix(CAPABILITY_PREFIX)
-        if _WORD.fullmatch(name):
+        if _CAPABILITY.fullmatch(name):
             return Capability(name)
     elif text.startswith("#"):
         if _ROOM.fullmatch(text[1:]):

@@ -11,13 +11,14 @@ from typing import Any
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.clients import CLIENTS
-from tallystick.core.directory import MODES, Agent, Directory, SessionState, Workspace, sessions_of, skeleton
+from tallystick.core.directory import MODES, PASSIVE, Agent, Directory, SessionState, Workspace, sessions_of, skeleton
 from tallystick.core.errors import conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, check_alias, short
+from tallystick.core.offers import Offer, check_offers, wanted
 from tallystick.core.state import Context, Unchanged
 from tallystick.core.waking import RULES as WAKING_RULES
 
-CONNECTIONS = ("mailbox", "command", "client", "drive", "wake")
+CONNECTIONS = ("mailbox", "command", "client", "drive", "wake", "spoke")
 INBOUND = ("accept", "hold", "refuse")
 LONGEST_RUN_SECONDS = 30 * 86400
 """The longest time limit of a command or check; leases are reckoned from it."""
@@ -114,7 +115,7 @@ def _coordinator(c: cmd.ChooseCoordinator, ctx: Context) -> ev.CoordinatorChosen
         return Unchanged(c.workspace_id)
     if c.agent:
         agent = _agent(c.agent, ctx.directory)
-        if c.workspace_id not in agent.workspaces or agent.connection == "command":
+        if c.workspace_id not in agent.workspaces or agent.connection in PASSIVE:
             raise conflict(f"@{agent.alias} cannot coordinate here.", "Choose a member that reads its inbox.")
     return ev.CoordinatorChosen(agent=c.agent)
 
@@ -193,6 +194,10 @@ def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
         raise invalid(f"{c.inbound!r} is no inbound policy.", f"Use one of: {', '.join(INBOUND)}.")
     if c.argv is not None or c.connection in ("command", "drive", "wake"):
         _person_only(ctx, "join an agent with a command")
+    if c.connection == "spoke" and (known is None or known.connection != "spoke"):
+        _person_only(ctx, "join a spoke")
+    if c.offers is not None or c.capabilities is not None:
+        check_offers(c.offers if c.offers is not None else tuple(map(Offer, dict.fromkeys(c.capabilities or ()))))
     if c.required not in (None, "", "E2", "E3"):
         raise invalid(f"{c.required!r} cannot be required.", "Use --require E2 or E3.")
     if c.concurrency is not None and not 1 <= c.concurrency <= 64:
@@ -214,6 +219,21 @@ def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
     )
 
 
+def _pin(c: cmd.PinCapability, ctx: Context) -> ev.CapabilityPinned | Unchanged:
+    _person_only(ctx, "say who holds a capability")
+    place = _workspace(c.workspace_id, ctx.directory)
+    wanted(c.capability)
+    present = next((pin[2] for pin in place.pins if pin[:2] == (c.capability, c.domain)), "")
+    if present == c.agent:
+        return Unchanged(c.workspace_id)
+    if c.agent:
+        agent = _agent(c.agent, ctx.directory)
+        if not any((o.name, o.domain) == (c.capability, c.domain) for o in agent.offers):
+            where = f" in domain {c.domain}" if c.domain else ""
+            raise conflict(f"@{agent.alias} does not offer {c.capability!r}{where}.", "See `tally routes`.")
+    return ev.CapabilityPinned(capability=c.capability, domain=c.domain, agent=c.agent)
+
+
 def _provider(c: cmd.JoinAgent, known: Agent | None) -> str | None:
     """Whoever is bound to a known client sends its inputs where that client sends them, unless it is said otherwise."""
     client = CLIENTS.get(c.client or "")
@@ -222,8 +242,8 @@ def _provider(c: cmd.JoinAgent, known: Agent | None) -> str | None:
 
 
 _GIVEN = (
-    "connection argv client strengths capabilities provider inbound display_name concurrency seconds network "
-    "search_path virtual_env model required"
+    "connection argv client strengths capabilities offers domains provider inbound display_name concurrency seconds "
+    "network search_path virtual_env model required"
 ).split()
 
 
@@ -315,6 +335,7 @@ def _describe(c: cmd.DescribeSession, ctx: Context) -> ev.SessionDescribed | Unc
         directory=c.directory,
         level=c.level,
         detail=c.detail,
+        forks=c.forks,
     )
 
 
@@ -356,6 +377,7 @@ _RULES: dict[type, Callable[[Any, Context], Any]] = {
     cmd.AddCheck: _add_check,
     cmd.RemoveCheck: _remove_check,
     cmd.SetWorkspaceMode: _workspace_mode,
+    cmd.PinCapability: _pin,
     cmd.JoinAgent: _join,
     cmd.RenameAgent: _rename,
     cmd.LeaveAgent: _leave,
@@ -381,6 +403,7 @@ _STREAMS: dict[type, Callable[[Any], str]] = {
     cmd.AddCheck: lambda c: c.workspace_id,
     cmd.RemoveCheck: lambda c: c.workspace_id,
     cmd.SetWorkspaceMode: lambda c: c.workspace_id,
+    cmd.PinCapability: lambda c: c.workspace_id,
     cmd.JoinAgent: lambda c: c.agent_id,
     cmd.RenameAgent: lambda c: c.agent_id,
     cmd.LeaveAgent: lambda c: c.agent_id,

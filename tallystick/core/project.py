@@ -70,6 +70,7 @@ def task_row(work: Work, limits: Limits) -> TaskRow:
         due_at=duty.at if duty else None,
         closed_at=task.closed_at or None,
         settled=(2 if task.erased else 1) if task.settled else 0,
+        capability=task.capability.partition("@")[0],
     )
 
 

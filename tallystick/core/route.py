@@ -5,9 +5,14 @@ Times in seconds. May live here: pure functions over the directory.
 
 from __future__ import annotations
 
-from tallystick.core.directory import Agent, Directory
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Final, NamedTuple
+
+from tallystick.core.directory import PUSHED, Agent, Directory
+from tallystick.core.identity import CAPABILITY_PREFIX
 from tallystick.core.limits import Limits
 from tallystick.core.model import Promise
+from tallystick.core.offers import Offer, Wanted, serves, wanted
 
 
 def presence(silent_seconds: float, limits: Limits) -> str:
@@ -44,7 +49,7 @@ def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: boo
         return Promise.OFFLINE
     if agent_mode(agent, directory) != "running":
         return Promise.MAILBOX
-    if agent.connection in ("command", "drive"):
+    if agent.connection in ("command", "drive") or (agent.connection == "spoke" and live):
         return Promise.LIVE
     if agent.connection in ("client", "wake") and reachable:
         return Promise.LIVE
@@ -53,14 +58,127 @@ def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: boo
     return Promise.MAILBOX
 
 
-def holders(capability: str, workspace: str, directory: Directory) -> list[Agent]:
-    """The agents that offer a capability: those of the workspace, else those of `default`."""
-    for place in (workspace, _default(directory)):
-        found = [a for a in directory.members(place) if capability in a.capabilities]
+# --- who holds a capability ---------------------------------------------------------------------------------------
+
+
+class Holder(NamedTuple):
+    """An agent, and the offer of it that serves a request."""
+
+    agent: Agent
+    offer: Offer
+
+    @property
+    def slots(self) -> int:
+        """How many messages it works at together: a spoke says so for each capability, others for all their work."""
+        return self.offer.concurrency if self.agent.connection == "spoke" else self.agent.concurrency
+
+
+def domains_of(party: str, given: tuple[str, ...] | None, directory: Directory) -> tuple[str, ...]:
+    """The domains that a caller sees: those it is registered for, beside what has none (written as an empty name).
+    `given`: what the door knows of it, None on the local socket. An empty tuple: it is local and registered for none,
+    so it sees every domain of its workspace."""
+    agent = directory.agents.get(party)
+    mine = {*(given or ())}
+    if agent is not None:
+        mine |= {*agent.domains, *(offer.domain for offer in agent.offers)}
+    mine.discard("")
+    return ("", *sorted(mine)) if mine or given is not None else ()
+
+
+def holders(
+    spec: str, workspace: str, directory: Directory, domains: tuple[str, ...] = (), requester: str = ""
+) -> list[Holder]:
+    """Who serves a capability for a caller: those of the workspace, else those of `default`. Whoever takes nothing from
+    this requester, or sends its inputs where nobody consented, holds nothing for it."""
+    asked = wanted(spec)
+    places = directory.workspaces
+    allowed = places[workspace].providers if workspace in places else frozenset()
+    for place in dict.fromkeys((workspace, _default(directory))):
+        pins = {pin[:2]: pin[2] for pin in places[place].pins} if place in places else {}
+        found = []
+        for agent_id in directory.offered.get(asked.name, ()):
+            agent = directory.agents[agent_id]
+            if agent.deleted or place not in agent.workspaces or not _takes(agent, requester, allowed):
+                continue
+            offer = _best(agent, asked, domains, pins)
+            if offer is not None:
+                found.append(Holder(agent, offer))
         if found:
             return found
     return []
 
 
+def _takes(agent: Agent, requester: str, providers: frozenset[str]) -> bool:
+    if agent.provider not in ("", "none") and agent.provider not in providers:
+        return False
+    return agent.inbound == "accept" or requester in ("", "host", agent.owner, agent.agent_id)
+
+
+def _best(agent: Agent, asked: Wanted, domains: tuple[str, ...], pins: Mapping[tuple[str, str], str]) -> Offer | None:
+    """Of an agent the newest version that serves, in a domain that the caller sees and where no other is pinned."""
+    fits = [
+        offer
+        for offer in agent.offers
+        if serves(offer, asked)
+        and (not domains or offer.domain in domains)
+        and pins.get((offer.name, offer.domain), agent.agent_id) == agent.agent_id
+    ]
+    return max(fits, key=lambda offer: [int(part) for part in offer.version.split(".")], default=None)
+
+
+def addressed(
+    spec: str, workspace: str, directory: Directory, domains: tuple[str, ...] = (), requester: str = ""
+) -> str:
+    """Whom a request for a capability is addressed to: `cap:Name` while the host chooses among holders that it pushes
+    to; where all of them pull, the one that has offered it longest."""
+    found = holders(spec, workspace, directory, domains, requester)
+    if not found or any(holder.agent.connection in PUSHED for holder in found):
+        return f"{CAPABILITY_PREFIX}{spec}"
+    return found[0].agent.agent_id
+
+
 def _default(directory: Directory) -> str:
     return next((w.workspace_id for w in directory.workspaces.values() if not w.root), "")
+
+
+# --- choosing one of them -----------------------------------------------------------------------------------------
+
+
+class Candidate(NamedTuple):
+    """One holder at the moment of a choice."""
+
+    agent: str
+    weight: int
+    concurrency: int
+    running: int
+    """What it has in hand of this capability, waiting in its own queue included."""
+    status: str
+    """`online`, `suspect`, `draining`, `returning` or `offline`."""
+
+
+STATUSES: Final = ("online", "suspect", "draining", "returning", "offline")
+
+
+def choose(candidates: Sequence[Candidate], credit: MutableMapping[str, int]) -> str:
+    """The agent that gets the next message; empty where none has a free slot.
+
+    Smooth weighted round robin: each gains credit by its weight and its free share, the richest is chosen and pays what
+    all gained. Idle holders are chosen exactly in the proportion of their weights; one under load gains less. `credit`
+    is kept from choice to choice, by agent, and changed here. A suspect is chosen only where nobody is online."""
+    online = [c for c in candidates if c.status == "online"]
+    free = [c for c in online or [c for c in candidates if c.status == "suspect"] if c.running < c.concurrency]
+    if not free:
+        return ""
+    total, best, most = 0, "", 0
+    for c in free:
+        gain = c.weight * (c.concurrency - c.running) * _SHARES // c.concurrency
+        credit[c.agent] = credit.get(c.agent, 0) + gain
+        total += gain
+        if not best or credit[c.agent] > most:
+            best, most = c.agent, credit[c.agent]
+    credit[best] -= total
+    return best
+
+
+_SHARES: Final = 27720
+"""Divided by every concurrency up to 12, so that the shares of the usual ones are exact."""

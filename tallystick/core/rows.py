@@ -55,6 +55,8 @@ class TaskRow(Row, frozen=True):
     closed_at: float | None
     settled: int
     """1 once its trace was settled: then it may be archived. 2 once its words were erased, too."""
+    capability: str
+    """The name of the capability that it asks for, without a version; empty for others."""
 
 
 TASK_ROW_SAME = TaskRow.__struct_fields__[: TaskRow.__struct_fields__.index("tail")]

@@ -116,6 +116,8 @@ class Task(Value, frozen=True):
     version: int
     assignee: str = ""
     session_wanted: str = ""
+    fresh: bool = False
+    fork_of: str = ""
     reviewer: str = ""
     expects: Expects = Expects.ANSWER
     done_when: CheckSpec | None = None
@@ -127,6 +129,15 @@ class Task(Value, frozen=True):
     depth: int = 0
     on_failure: str = ""
     compensates: str = ""
+    capability: str = ""
+    """`Name` or `Name@1.2`: what is asked of its holder; empty for a task of an ordinary agent."""
+    route: str = ""
+    """`cap:Name` where the host chooses the holder, for each attempt anew; empty where somebody was named."""
+    domains: tuple[str, ...] = ()
+    group: str = ""
+    retry: str = ""
+    stall_seconds: float = 0.0
+    reply_to: str = ""
     inputs: tuple[Reference, ...] = ()
     repository: str = ""
     base_commit: str = ""
@@ -181,6 +192,8 @@ class Task(Value, frozen=True):
     running_since: float = 0.0
     turns: int = 0
     """How many turns were begun for it."""
+    handed_on: tuple[str, ...] = ()
+    """The agents that the host took it from because their quota was used up."""
     reminders: int = 0
     """Turns in a row that only reminded of it."""
     resumes: int = 0
@@ -246,7 +259,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Open tasks that the acting session holds."""
     open_children: tuple[str, ...] = ()
     siblings: int = 0
-    """Open children of the parent."""
+    """Open children of the parent, where the parts of one dispatch count as one; of this task's own dispatch none."""
+    parts: int = 0
+    """Open parts of this task's own dispatch."""
     duplicate: Task | None = None
     """The task that this sender already made with this key in this workspace."""
     queued: int = 0

@@ -231,6 +231,17 @@ def test_a_budget_is_never_overrun_in_silence(stage: Stage) -> None:
     assert "budget is used up" in shown["history"][-1]["text"]
 
 
+def test_what_an_unknown_client_reports_is_taken_for_nothing_and_a_budget_of_it_is_said_not_to_be_kept(
+    stage: Stage,
+) -> None:
+    task = stage.ask(TAKE, {"cost": 5.0}, {"usage": 999_999}, DONE, budget="tokens=10,cents=1")
+    shown = stage.until(task, "completed")
+    eventually(lambda: stage.used(task) == ["tokens unknown, cost unknown"], "the end of its turn")
+    told = " ".join(line["text"] for line in stage.show(task)["history"])
+    assert "its budget cannot be kept in full: it reports no tokens, it reports no cost" in told
+    assert shown["result"] == "All is well."
+
+
 # --- updates ---------------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.driven import RealStage
+from tests.support.driven import RealStage, counted, model_tokens
 from tests.support.hosts import eventually
 from tests.support.model import Model, Rule, script
 
@@ -50,6 +50,25 @@ def test_a_real_client_takes_and_hands_in_and_is_shown_as_enforced(stage: RealSt
     assert driven["level"] in ("E2", "E3")
     assert "denied and not carried out" in driven["rests_on"]
     assert {"codex": "2.6.0", "claude": "0.101.0"}[stage.client_name] in driven["client"]
+
+
+def test_a_real_client_goes_on_in_that_very_session_and_in_a_fork_of_it(stage: RealStage) -> None:
+    first = stage.until(ask(stage, TAKE, SUBMIT, {"text": "The plum is ripe."}), "completed", seconds=SECONDS)
+    original = first["attempts"][0]["session"]
+    seen = {}
+    for which, form in (("same", {}), ("fork", {"session": "fork"}), ("fresh", {"session": "fresh"})):
+        to = "@reviewer" if which == "fresh" else f"@reviewer/{original}"
+        words = f"number {which}: {script(TAKE, SUBMIT, {'text': 'Done.'})}"
+        task = stage.call("ask", address=to, title="Look", body=words, **form)["task_id"]
+        shown = stage.until(task, "completed", "failed", "input_required/question", seconds=SECONDS)
+        assert shown["state"] == "completed", (shown["history"], stage.said())
+        said = [r for r in stage.model.turns if f"number {which}:" in r.seen.text]
+        seen[which] = shown["attempts"][0]["session"], "The plum is ripe." in str(said[0].body)
+    assert seen["same"] == (original, True)
+    assert seen["fork"][0] != original
+    assert seen["fork"][1], "what was said before is before its model"
+    assert seen["fresh"][0] not in (original, seen["fork"][0])
+    assert not seen["fresh"][1]
 
 
 def test_a_real_client_asks_before_it_acts_and_what_is_denied_is_not_done(stage: RealStage) -> None:
@@ -106,3 +125,26 @@ def test_a_real_client_goes_on_with_its_conversation_after_the_host_was_killed(s
     whats = [line["what"] for line in shown["history"]]
     assert whats.count("prompted: work") == 1
     assert "prompted: resumed" in whats
+
+
+def test_what_a_turn_used_is_what_its_model_counted(stage: RealStage) -> None:
+    task = ask(stage, TAKE, SUBMIT, {"text": "Done."})
+    stage.until(task, "completed", "input_required/question", seconds=SECONDS)
+    tokens, _, cost = stage.until_used(task)[0].partition(", ")
+    assert tokens == counted(stage.client_name, model_tokens(stage.model, task))
+    assert ("unknown" in cost) == (stage.client_name == "codex")
+
+
+def test_a_bound_in_cents_ends_the_task_where_cost_is_reported_and_is_said_not_to_be_kept_elsewhere(
+    stage: RealStage,
+) -> None:
+    form = {"address": "@reviewer", "title": "Look", "body": script(TAKE, {"text": "I pause."}), "budget": "cents=1"}
+    task = stage.call("ask", **form)["task_id"]
+    shown = stage.until(task, "failed/budget", "input_required/question", seconds=SECONDS)
+    told = " ".join(line["text"] for line in shown["history"])
+    if stage.client_name == "claude":
+        assert shown["state"] == "failed"
+        assert "cents of 1" in told
+    else:
+        assert shown["state"] == "input_required"
+        assert "its budget cannot be kept in full: it reports no cost" in told

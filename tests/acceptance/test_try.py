@@ -82,7 +82,7 @@ def test_it_takes_no_words(tmp_path: Path) -> None:
     assert "--fast" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["up", "down", "status", "try"])
+@pytest.mark.parametrize("verb", ["up", "down", "status", "try", "demo"])
 def test_a_verb_about_the_host_itself_explains_itself(tmp_path: Path, verb: str) -> None:
     done = run_try(tmp_path, "--help", verb=verb, HOME=str(tmp_path), TALLY_HOME=str(tmp_path / "none"))
     assert (done.returncode, done.stderr) == (0, "")

@@ -35,7 +35,8 @@ def test_it_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> Non
     assert {"tallystick/py.typed", "tallystick/store/sql/queries.sql", *hooks} <= names
 
 
-def test_installed_elsewhere_it_does_the_main_job(wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("try",), ("demo", "reach")])
+def test_installed_elsewhere_it_does_the_main_job(wheel: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     with zipfile.ZipFile(wheel) as file:
         file.extractall(tmp_path / "lib")
     # The dependencies are those of this environment; the package itself is only found in the wheel.
@@ -43,7 +44,7 @@ def test_installed_elsewhere_it_does_the_main_job(wheel: Path, tmp_path: Path) -
     start = f"import sys; sys.path.insert(0, {str(tmp_path / 'lib')!r}); {found}"
     main = "from tallystick._tally import main; sys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", f"{start}; {main}", "try"],
+        [sys.executable, "-I", "-c", f"{start}; {main}", *words],
         cwd=tmp_path,
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         stdin=subprocess.DEVNULL,

@@ -265,6 +265,35 @@ def test_requests_are_pipelined_and_answered_by_id(home):
         assert client.line() == {"id": 1, "result": 130}
 
 
+def test_frames_go_both_ways_in_order_while_a_call_runs(home):
+    home.probe()
+    with Raw(home.socket) as client:
+        lines = [{"id": 1, "op": "frames"}, *({"id": 1, "frame": {"n": n}} for n in range(50))]
+        client.sock.sendall(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        assert [client.line() for _ in range(50)] == [{"id": 1, "frame": {"n": n}} for n in range(50)]
+        client.send({"id": 1, "interrupt": True})
+        assert client.line() == {"id": 1, "result": 50}
+
+
+def pour(sock, data, most):
+    """Send without waiting, until nothing more is taken."""
+    sent = 0
+    while sent < most:
+        sent += sock.send(data)
+
+
+def test_a_call_can_stop_listening_to_a_client_that_sends_too_much(home):
+    home.probe()
+    with Raw(home.socket) as client:
+        client.send({"id": 1, "op": "frames"})
+        client.send({"id": 1, "frame": "hold"})
+        assert client.line() == {"id": 1, "frame": "hold"}
+        client.sock.setblocking(False)
+        lines = b'{"id":1,"frame":{"n":1}}\n' * 100
+        with pytest.raises(BlockingIOError):
+            pour(client.sock, lines, most=64 * 1024 * 1024)
+
+
 @pytest.mark.parametrize("code", ["invalid", "denied", "not_found", "no_route", "offline", "expired", "internal"])
 def test_a_refusal_arrives_with_code_message_and_remedy(home, code):
     home.probe()

@@ -62,8 +62,8 @@ def test_a_new_file_gets_every_pre_step_once() -> None:
 
 
 NEXT = [
-    Step(2, False, "add", "ALTER TABLE agents ADD COLUMN extra TEXT"),
-    Step(2, True, "drop", "ALTER TABLE agents DROP COLUMN mode"),
+    Step(3, False, "add", "ALTER TABLE agents ADD COLUMN extra TEXT"),
+    Step(3, True, "drop", "ALTER TABLE agents DROP COLUMN mode"),
 ]
 
 
@@ -74,7 +74,7 @@ def test_a_post_step_waits_for_the_second_start() -> None:
     assert version(connection) == 1
     assert apply_steps(connection, shipped_steps()) == [], "the last release still runs on it"
     assert apply_steps(connection, [*shipped_steps(), *NEXT]) == NEXT[1:]
-    assert version(connection) == 2
+    assert version(connection) == 3
     assert apply_steps(connection, [*shipped_steps(), *NEXT]) == []
 
 
@@ -87,7 +87,7 @@ def test_after_the_post_step_the_last_release_is_refused_and_nothing_changes() -
     with pytest.raises(Refused) as refusal:
         apply_steps(connection, shipped_steps())
     assert refusal.value.code is ErrorCode.UNSUPPORTED
-    assert "schema 2" in refusal.value.message
+    assert "schema 3" in refusal.value.message
     assert schema(connection) == before
 
 
@@ -95,7 +95,7 @@ def test_a_step_that_fails_leaves_nothing() -> None:
     connection = empty()
     apply_steps(connection, shipped_steps())
     before = schema(connection)
-    broken = Step(2, False, "broken", "CREATE TABLE half (x); SELECT no_such_function()")
+    broken = Step(3, False, "broken", "CREATE TABLE half (x); SELECT no_such_function()")
     with pytest.raises(apsw.SQLError):
         apply_steps(connection, [*shipped_steps(), broken])
     assert schema(connection) == before

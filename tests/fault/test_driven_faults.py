@@ -109,6 +109,36 @@ def test_what_no_history_tells_waits_for_a_person(stage) -> None:
     )
 
 
+def test_a_turn_that_fails_again_and_again_is_a_question_that_quotes_its_client(stage) -> None:
+    assert stage.start()
+    stage.driven()
+    broken = {"error": [-32603, "the inner process is gone", None]}
+    stage.plan(again=[broken])
+    task = stage.ask(TAKE, EFFECT, broken)
+    shown = stage.until(task, "input_required/question", seconds=60)
+    assert "the inner process is gone" in shown["question"]
+    whats = [line["what"] for line in shown["history"]]
+    assert whats.count("prompted: work") == 1
+    assert whats.count("prompted: resumed") == 2
+    assert len(stage.log("load")) == 2, "each time another process of it went on"
+    stage.plan(again=AGAIN)
+    stage.call("answer", task=task, text="Try it again.")
+    stage.until(task, "completed", seconds=60)
+
+
+def test_a_client_that_dies_again_and_again_is_for_a_person_to_look_at(stage) -> None:
+    assert stage.start()
+    stage.driven()
+    stage.plan(again=[{"die": 9}])
+    task = stage.ask(TAKE, EFFECT, {"die": 9})
+    shown = stage.until(task, "input_required/unverified", seconds=60)
+    assert [line["what"] for line in shown["history"]].count("prompted: resumed") == 2
+    stage.plan()
+    code, _, err = stage.tally("verify", task, "--settle", "done", "I looked: it is there.")
+    assert code == 0, err
+    stage.until(task, "completed")
+
+
 def test_a_client_that_cannot_load_is_never_shown_as_gone_on_with(stage) -> None:
     assert stage.start()
     stage.driven()

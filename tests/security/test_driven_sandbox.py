@@ -133,6 +133,10 @@ def test_nothing_is_allowed_for_longer_than_once_whatever_is_offered() -> None:
         {"title": "x", "_meta": {"claudeCode": {"mcpServer": {"name": "other"}}, "is_mcp_tool_call": True}},
         {"title": "x", "_meta": {"is_mcp_tool_call": True}, "rawInput": {"server": "tally", "cmd": "rm -rf ."}},
         {"title": "take (tally MCP Server)", "kind": "other"},
+        {"title": "mcp__tally__take", "kind": "other", "_meta": {"toolName": "tool_call"}},
+        {"title": "{}", "kind": "other", "_meta": {"toolName": "mcp__tally2__take"}},
+        {"title": "{}", "kind": "other", "_meta": {"toolName": "mcp__tally__take; rm -rf ."}},
+        {"title": "{}", "rawInput": {"command": "rm -rf ."}, "_meta": {"toolName": "mcp__tally__take"}},
     ],
     ids=json.dumps,
 )
@@ -153,6 +157,15 @@ def test_geminis_calls_of_our_tools_are_known_by_what_it_offers_for_them_alone()
         ("rm -rf . (tally MCP Server)", "other", False),
     ):
         assert gate.wish({}, {"title": title, "kind": kind}, offered, "tally").is_ours is ours
+
+
+def test_qwens_calls_of_our_tools_are_known_by_what_it_says_it_calls_and_not_by_their_title() -> None:
+    from tallystick.edge.acp import gate
+
+    known = {"title": "ToolCall", "kind": "other", "_meta": {"toolName": "tool_call", "provenance": "builtin"}}
+    call = {"title": '{"task":"@last"}', "kind": "other", "_meta": {"toolName": "mcp__tally__take"}}
+    assert gate.wish(known, call, [], "tally").is_ours
+    assert not gate.wish(call, {"title": "x", "_meta": {"toolName": "run_shell_command"}}, [], "tally").is_ours
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "sub/../../x", "link/x"])

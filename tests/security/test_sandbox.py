@@ -11,9 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from tallystick.app.ports import Job, JobResult, Sandbox
+from tallystick.app.ports import Job, JobResult, Sandbox, WayOut
 from tallystick.edge.process import ProcessRunner, keeper, prefixes
 from tallystick.edge.process.sandbox import Trial, command_line, landing
 from tallystick.edge.process.seccomp import filter_for
@@ -379,6 +380,9 @@ def test_the_filter_answers_as_the_table_says(machine: str, audit: int, sock: in
     assert [judged(program, audit, ptrace) for program in (strict, loose)] == [EPERM, EPERM]
     assert [judged(program, audit, 425) for program in (strict, loose)] == [EPERM, EPERM]
     assert judged(loose, audit, sock, 2) == ALLOW
+    inside = filter_for(machine, network=False, loopback=True, metadata=True)
+    assert [judged(inside, audit, sock, family) for family in (1, 2, 10, 16)] == [ALLOW] * 4
+    assert [judged(inside, audit, sock, family) for family in (17, 40, 44)] == [EACCES] * 3
     assert judged(strict, audit, 0) == ALLOW
 
 
@@ -413,3 +417,46 @@ def test_a_bind_lands_where_a_link_outside_the_masks_leads(tmp_path: Path) -> No
     masks = [str(tmp_path / "hidden")]
     assert landing(str(tmp_path / "open/link/tool"), masks) == str(tmp_path / "hidden/tool")
     assert landing(str(tmp_path / "hidden/alias"), masks) == str(tmp_path / "hidden/alias")
+
+
+async def test_a_sandbox_starts_inside_of_one_that_is_made_for_that(world: World) -> None:
+    if not world.runner.nests():
+        pytest.skip("THIS MACHINE LETS NO SANDBOX START INSIDE OF ANOTHER")
+    inner = ("bwrap", "--ro-bind", "/", "/", "--unshare-user", "--unshare-net", "--", "/bin/cat", "file")
+    result = await world.run(inner, world.writing(nests=True, network=True))
+    assert (result.exit_code, result.stdout) == (0, b"content"), result.stderr
+    owned = "open('file', 'a'); assert os.stat('file').st_uid == os.getuid()"
+    assert await world.probe(owned, world.writing(nests=True)) == "yes"
+
+
+async def test_a_limited_job_is_never_run_without_a_sandbox(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallystick.edge.process.sandbox._PROGRAMS", ("/no/bwrap",))
+    runner = ProcessRunner(world.home, RealClock())
+    job = Job("limited", ("/bin/sh", "-c", "touch ran"), str(world.repository), {"PATH": PATH})
+    limited = msgspec.structs.replace(job, sandbox=Sandbox(way_out=WayOut("/no/socket")))
+    assert "Install" in (await runner.run(limited)).not_started
+    assert not (world.repository / "ran").exists()
+    assert not runner.nests()
+
+
+async def test_a_limited_job_that_cannot_listen_or_start_says_so(world: World) -> None:
+    for doors, argv, said in (
+        ((("127.0.0.1", 80),), ("/bin/true",), b"cannot listen on its own loopback"),
+        ((("192.0.2.1", 8080),), ("/bin/true",), b"cannot listen on its own loopback"),
+        ((), ("/no/such/program",), b"Cannot start '/no/such/program'"),
+    ):
+        way = world.runtime / "x.net"
+        way.touch()
+        result = await world.run(argv, world.reading(way_out=WayOut(str(way), doors)))
+        assert result.exit_code == 1, result
+        assert said in result.stderr
+
+
+async def test_a_limited_job_ends_as_its_command_does_and_keeps_its_streams(world: World) -> None:
+    way = world.runtime / "x.net"
+    way.touch()
+    limited = world.reading(way_out=WayOut(str(way)))
+    result = await world.run(("/bin/sh", "-c", "cat; echo said >&2; exit 7"), limited, stdin=b"given")
+    assert (result.exit_code, result.stdout, result.stderr) == (7, b"given", b"said\n")
+    children = await world.run((sys.executable, "-I", "-S", "-c", "import os; os.wait()"), limited)
+    assert b"ChildProcessError" in children.stderr  # what carries is no child of the command

@@ -12,6 +12,7 @@ one of
 - `flood`: so many updates at once
 - `wait`: until a file of that name is in the folder
 - `die`: exit at once, with that code; `hang`: never answer; `usage`: tokens that it will report; `cost`: dollars so far
+- `error`: answers the prompt with that error: `[code, message, data]`
 - `stop`: the reason to end with; `lie`: says that it handed in, and does not
 - `early`: answers the prompt before it does the rest; `twice`: answers it once more
 
@@ -25,6 +26,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -35,12 +37,15 @@ from uuid import uuid4
 import acp
 from acp.schema import (
     AgentCapabilities,
+    ForkSessionResponse,
     Implementation,
     InitializeResponse,
     LoadSessionResponse,
     NewSessionResponse,
     PermissionOption,
     PromptResponse,
+    SessionCapabilities,
+    SessionForkCapabilities,
     SessionMode,
     SessionModeState,
     ToolCallUpdate,
@@ -113,10 +118,22 @@ class Scripted(acp.Agent):
     def on_connect(self, conn: Any) -> None:
         self.client = conn
 
+    async def gate(self, name: str) -> None:
+        """Wait until the file is there that the plan names for this."""
+        while name in plan() and not (FOLDER / plan()[name]).exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.02)
+
     async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
+        log(what="initialize")
+        await self.gate("starts")
         return InitializeResponse(
             protocol_version=protocol_version,
-            agent_capabilities=AgentCapabilities(load_session=plan().get("loads", True)),
+            agent_capabilities=AgentCapabilities(
+                load_session=plan().get("loads", True),
+                session_capabilities=SessionCapabilities(
+                    fork=SessionForkCapabilities() if plan().get("forks", True) else None
+                ),
+            ),
             agent_info=Implementation(name="scripted", version="1.0"),
         )
 
@@ -138,6 +155,16 @@ class Scripted(acp.Agent):
     def remember(self, session: str, cwd: str, servers: Any) -> None:
         self.servers[session] = next((s for s in servers or () if s.name == "tally"), None)
         self.places[session] = cwd
+
+    async def fork_session(self, cwd: str, session_id: str, mcp_servers: Any = None, **_: Any) -> ForkSessionResponse:
+        file = FOLDER / f"{session_id}.jsonl"
+        if not file.exists():
+            raise acp.RequestError.resource_not_found(session_id)
+        new = str(uuid4())
+        shutil.copy(file, FOLDER / f"{new}.jsonl")
+        self.remember(new, cwd, mcp_servers)
+        log(what="fork", session=new, of=session_id, lines=len(file.read_text().splitlines()))
+        return ForkSessionResponse(session_id=new, modes=self.modes())
 
     async def load_session(self, cwd: str, session_id: str, mcp_servers: Any = None, **_: Any) -> LoadSessionResponse:
         file = FOLDER / f"{session_id}.jsonl"
@@ -168,6 +195,7 @@ class Scripted(acp.Agent):
         log(what="prompt", session=session_id, text=text, busy=session_id in self.cancelled)
         if plan().get("dies_before"):
             os._exit(9)
+        await self.gate("unread")
         if not plan().get("unwritten"):
             self.keep(session_id, "user", text)
         found = DO.findall(text)
@@ -223,6 +251,8 @@ class Scripted(acp.Agent):
         if "raw" in step:
             sys.stdout.write(step["raw"] + "\n")
             sys.stdout.flush()
+        if "error" in step:
+            raise acp.RequestError(*step["error"])
         if "die" in step:
             os._exit(step["die"])
         if "hang" in step:

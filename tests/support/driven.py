@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -11,10 +12,15 @@ from pathlib import Path
 
 from tests.support.clients import setups
 from tests.support.clients.install import need
+from tests.support.clients.pins import CLIENTS
 from tests.support.hosts import ROOT, eventually
+from tests.support.model import tokens_read, tokens_written
 from tests.support.places import Place
 
+PACKAGES = {"claude": "claude-agent-acp", **{name: f"{name}-acp" for name in ("codex", "pi", "qwen", "vibe")}}
+"""The pinned package of a client that is driven by another program than its own."""
 AGENT = Path(__file__).with_name("acp_agent.py")
+ADAPTER = Path(__file__).with_name("acp_adapter.py")
 
 
 def do(*steps):
@@ -46,11 +52,22 @@ class Stage(Place):
         file.write_text(text)
         file.chmod(mode)
 
-    def driven(self, name="reviewer", more="", **form):
-        """Join the scripted agent, driven by its command line."""
+    def driven(self, name="reviewer", more="", program=AGENT, **form):
+        """Join the scripted agent, driven by its command line; `program`: another one in front of it."""
         self.own(name, f"writable = [{json.dumps(str(self.folder))}]\nreadable = [{json.dumps(str(ROOT))}]\n{more}")
-        line = shlex.join([sys.executable, str(AGENT), str(self.folder)])
+        line = shlex.join([sys.executable, str(program), str(self.folder)])
         return self.call("join", name=name, drive=line, **form)
+
+    def known(self, client, name="reviewer", more="", **form):
+        """Join the scripted agent as if it were a client of the table: what that one says, it is taken for."""
+        folder = self.place / f"{client}.bin"
+        folder.mkdir()
+        program = folder / f"{client}-acp"
+        program.write_text(f"#!/bin/sh\nexec {shlex.join([sys.executable, str(AGENT), str(self.folder)])}\n")
+        program.chmod(0o755)
+        self.own(name, f'mode = "ask"\nsandbox = false\ncanary = false\n{more}')
+        path = os.pathsep.join([str(folder), os.environ["PATH"]])
+        return self.call("join", env={"PATH": path}, name=name, drive=client, **form)
 
     def ask(self, *steps, to="reviewer", **form):
         """A task whose words are a script."""
@@ -68,6 +85,14 @@ class Stage(Place):
     def opens(self, name):
         (self.folder / name).touch()
 
+    def used(self, task):
+        """What its turns used, in the words that a person reads: one line for each turn that has ended."""
+        lines = [line["text"] for line in self.show(task)["history"] if line["what"].startswith("turn ended")]
+        return [re.findall(r"\[used: (.*)\]", text)[-1] for text in lines]
+
+    def until_used(self, task):
+        return eventually(lambda: self.used(task), "the end of a turn")
+
     def facts(self, task):
         return {fact["fact"]: fact for fact in self.show(task)["facts"]}
 
@@ -83,24 +108,48 @@ class Stage(Place):
         return eventually(waiting, "a permission")
 
 
+def model_tokens(model, task):
+    """What the scripted model counted of each call for a task, from its prompt on. Some clients make calls besides,
+    with far fewer tools: those are left out."""
+    asked = [r for r in model.requests if r.asks and task in r.seen.text]
+    most = max(len(request.seen.tools) for request in asked)
+    turns = [request for request in asked if 2 * len(request.seen.tools) > most]
+    return [tokens_read(request) + tokens_written(request.answer) for request in turns]
+
+
+def counted(client, calls):
+    """The words for that in the history, as far as the client tells."""
+    at_least = f"at least {calls[-1]} tokens"
+    told = {"pi": "tokens unknown", "opencode": at_least, "vibe": at_least}
+    return told.get(client, f"{sum(calls)} tokens")
+
+
 class RealStage(Stage):
     """A host that drives a real client against the scripted model."""
 
-    def __init__(self, client, model, **limits):
+    def __init__(self, client, model, host="127.0.0.1", **limits):
         super().__init__(**limits)
         self.client_name = client
         self.model = model
-        package = {"codex": "codex-acp", "claude": "claude-agent-acp", "pi": "pi-acp"}.get(client, client)
-        self.bin = need(package) / "node_modules" / ".bin"
+        self.host_name = host
+        """By which name its client knows the model; the host of the test knows what address that is."""
+        self.wishes = {"names": {host: "127.0.0.1"}}
+        self.pin = CLIENTS[PACKAGES.get(client, client)]
+        self.bin = need(self.pin.name) / self.pin.bin
         self.person = self.place / "person"
         for name in ("home", "tmp"):
             (self.person / name).mkdir(parents=True)
+
+    def turns_to(self, client):
+        """Whoever joins from here on is this client."""
+        package = {"codex": "codex-acp", "claude": "claude-agent-acp"}[client]
+        self.client_name, self.bin = client, need(package) / "node_modules" / ".bin"
 
     def join(self, name="reviewer", more="", **form):
         """Join the real client under a name, with a home and keys of its own."""
         home = self.person / "home"
         environment = {"HOME": str(home), "TMPDIR": str(self.person / "tmp"), "NO_PROXY": "127.0.0.1"}
-        environment |= SETUPS[self.client_name](home, self.model.url)
+        environment |= SETUPS[self.client_name](home, self.model.url.replace("127.0.0.1", self.host_name))
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in environment.items())
         self.own(name, f"{more}\n[environment]\n{lines}")
         path = os.pathsep.join([str(self.bin), str(Path(shutil.which("node")).parent), os.environ["PATH"]])
@@ -151,4 +200,6 @@ def asking(client):
     return lambda home, url: setups.SETUPS[client](home, home, url, setups.Wishes(allow=False))
 
 
-SETUPS = {"codex": codex_home, "claude": claude_home, **{name: asking(name) for name in ("gemini", "opencode", "pi")}}
+DRIVEN_BY_CHOICE = ("gemini", "opencode", "pi", "qwen", "vibe")
+"""Those that are driven where TALLY_TEST_CLIENTS names them."""
+SETUPS = {"codex": codex_home, "claude": claude_home, **{name: asking(name) for name in DRIVEN_BY_CHOICE}}

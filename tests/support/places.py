@@ -33,6 +33,8 @@ class Place(Home):
         self.host = None
         self.client = None
         self.wishes = {}
+        self.prefix = ()
+        """What stands in front of the host's command."""
 
     def __exit__(self, *exc):
         self.leave()
@@ -42,7 +44,8 @@ class Place(Home):
     def start(self, **wishes):
         """A host, and wait until it serves; False where it died before."""
         self.leave()
-        argv = [sys.executable, str(Path(__file__).with_name("mortal.py")), json.dumps({**self.wishes, **wishes})]
+        argv = [*self.prefix, sys.executable, str(Path(__file__).with_name("mortal.py"))]
+        argv.append(json.dumps({**self.wishes, **wishes}))
         log = (self.place / "host.log").open("ab")
         self.host = self.spawn(*argv, stderr=log)
         log.close()

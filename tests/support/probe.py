@@ -10,6 +10,7 @@ sys.path.insert(0, str(ROOT))
 
 from tallystick import bootstrap  # noqa: E402
 from tallystick.core.errors import ErrorCode, Refused  # noqa: E402
+from tallystick.edge.api import ApiServer  # noqa: E402
 from tallystick.edge.api.connection import Bounds  # noqa: E402
 
 BOUNDS = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
@@ -135,6 +136,29 @@ async def facts_of(call, words):
     return 0
 
 
+async def frames(call):
+    """Every frame comes back, `many` times; holds the client for good after one that says so."""
+    count = 0
+
+    def take(frame):
+        nonlocal count
+        count += 1
+        if frame == "hold":
+            call.hold(True)
+        asyncio.get_running_loop().create_task(answer(frame))
+
+    async def answer(frame):
+        for _ in range(frame.get("many", 1) if isinstance(frame, dict) else 1):
+            try:
+                await call.frame(frame)
+            except ConnectionError:
+                return
+
+    call.listen(take)
+    await call.interrupted()
+    return count
+
+
 async def leave(call, words):
     return int(words[0])
 
@@ -159,11 +183,12 @@ plain_build = bootstrap.build
 
 def build(settings):
     host = plain_build(settings)
-    server = host.services[-1]
+    server = next(service for service in host.services if isinstance(service, ApiServer))
     SERVER.append(server)
     server.bounds = Bounds(**BOUNDS)
     server.ops.update(
         echo=echo,
+        frames=frames,
         facts=facts,
         boom=boom,
         refuse=refuse,

@@ -27,6 +27,7 @@ from tests.build import (
     SECOND,
     SESSIONS,
     SHY,
+    SPOKE,
     STRANGER,
     WORKER,
     World,
@@ -78,6 +79,8 @@ def bring(world: World, row: Transition, place: str) -> str:
     if row.command is cmd.LeaseDelivery:
         task = replace(task, assignee=RUNNER)
         patched = replace(patched, recipient=RUNNER)
+    if row.command is cmd.ReturnDelivery and place == "working":
+        task = replace(task, assignee=SPOKE, capability="Count")
     if row.command is cmd.StartTurn:
         task = replace(task, assignee=DRIVEN)
         patched = replace(patched, recipient=DRIVEN)

@@ -320,9 +320,9 @@ def test_a_capability_is_looked_for_here_and_then_in_the_default_workspace(world
     assert holders("Sum", HOME, world.directory) == []
     world.do(join(SHY, "shy", default, capabilities=("Sum",)), ANN)
     world.do(cmd.LeaveAgent(agent_id=SHY, workspace=HOME), ANN)
-    assert [a.agent_id for a in holders("Sum", HOME, world.directory)] == [SHY]
+    assert [h.agent.agent_id for h in holders("Sum", HOME, world.directory)] == [SHY]
     world.do(join(WORKER, "worker", capabilities=("Sum",)), ANN)
-    assert [a.agent_id for a in holders("Sum", HOME, world.directory)] == [WORKER]
+    assert [h.agent.agent_id for h in holders("Sum", HOME, world.directory)] == [WORKER]
     assert holders("Su", HOME, world.directory) == []
 
 

@@ -96,6 +96,59 @@ def test_one_session_means_that_very_session_or_nothing(world: World) -> None:
     world.refuses_ask(ErrorCode.NOT_FOUND, session=SECOND)
 
 
+def test_a_session_of_another_workspace_is_not_found(world: World) -> None:
+    world.do(cmd.JoinAgent(agent_id=WORKER, alias="worker", workspace=ELSEWHERE), ANN)
+    there = world.id(Prefix.SESSION)
+    world.do(cmd.OpenSession(session_id=there, agent=WORKER, workspace=ELSEWHERE, door="acp"), HOST)
+    world.refuses_ask(ErrorCode.NOT_FOUND, session=there)
+
+
+def driven(world: World, *, forks: bool) -> str:
+    """Make the worker one whose sessions the host starts; one that has begun."""
+    world.do(cmd.JoinAgent(agent_id=WORKER, alias="worker", workspace=HOME, connection="drive", client="codex"), ANN)
+    session = world.id(Prefix.SESSION)
+    world.do(cmd.OpenSession(session_id=session, agent=WORKER, workspace=HOME, door="acp"), HOST)
+    world.do(cmd.DescribeSession(session_id=session, client="codex", forks=forks), HOST)
+    return session
+
+
+def test_a_new_session_is_for_agents_whose_sessions_the_host_starts(world: World) -> None:
+    world.refuses_ask(ErrorCode.UNSUPPORTED, fresh=True)
+    world.refuses_ask(ErrorCode.UNSUPPORTED, fork_of=SECOND)
+    world.refuses_ask(ErrorCode.UNSUPPORTED, to=BOB, fresh=True)
+    session = driven(world, forks=True)
+    assert world.task(world.ask(fresh=True)).fresh
+    assert world.task(world.ask(fork_of=session)).fork_of == session
+    world.refuses_ask(ErrorCode.INVALID, fresh=True, session=session)
+    world.refuses_ask(ErrorCode.INVALID, fresh=True, fork_of=session)
+
+
+def test_a_fork_is_of_a_session_that_is_there_and_of_a_client_that_can(world: World) -> None:
+    session = driven(world, forks=False)
+    refused = world.refuses_ask(ErrorCode.UNSUPPORTED, fork_of=session)
+    assert "fresh" in refused.remedy
+    world.refuses_ask(ErrorCode.NOT_FOUND, fork_of="ses_unknown")
+    world.do(cmd.EndSession(session_id=session), HOST)
+    world.refuses_ask(ErrorCode.NOT_FOUND, fork_of=session)
+
+
+def test_a_task_that_is_reassigned_takes_no_session_of_the_one_before_with_it(world: World) -> None:
+    task_id = world.ask(fork_of=driven(world, forks=True))
+    world.act(cmd.ReassignTask, task_id, ANN, assignee=REVIEWER)
+    task = world.task(task_id)
+    assert (task.fork_of, task.fresh, task.session_wanted) == ("", False, "")
+
+
+def test_the_host_hands_a_task_on_to_each_agent_at_most_once_and_never_to_who_waits_for_it(world: World) -> None:
+    task_id = world.ask()
+    world.act(cmd.ReassignTask, task_id, HOST, assignee=REVIEWER)
+    assert world.task(task_id).handed_on == (WORKER,)
+    world.refuses(ErrorCode.CONFLICT, cmd.ReassignTask, task_id, HOST, assignee=WORKER)
+    world.refuses(ErrorCode.CONFLICT, cmd.ReassignTask, task_id, HOST, assignee=BOB)
+    world.act(cmd.ReassignTask, task_id, ANN, assignee=WORKER)
+    assert world.task(task_id).handed_on == (WORKER,), "a person may do it, and that is no handover of the host"
+
+
 def test_without_consent_nothing_goes_to_a_model_provider(world: World) -> None:
     refused = world.refuses_ask(ErrorCode.DENIED, to=PAID)
     assert "acme" in refused.message

@@ -10,6 +10,7 @@ from tallystick.app.desk import forms
 from tallystick.app.desk.evidence import Evidence
 from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
+from tallystick.app.driving import DOOR
 from tallystick.app.execute import Outcome
 from tallystick.app.views.people import level
 from tallystick.core import commands as cmd
@@ -33,6 +34,7 @@ class Asking(Evidence):
         """Submit a task and tell what can be promised."""
         actor = self.writer(guest)
         party, session = self.party(guest, form.address)
+        session, fork_of = self._start_from(guest, form, party, session)
         text = Text(title=form.title.strip(), body=form.body, brief=_brief(form))
         inputs = tuple([await self.reference(guest, typed) for typed in form.inputs])
         for found in inputs:
@@ -48,13 +50,15 @@ class Asking(Evidence):
             text=text,
             assignee=party,
             session=session,
+            fresh=form.session == "fresh",
+            fork_of=fork_of,
             expects=_expects(form.expect, spec),
             done_when=spec,
             reviewer=self.party(guest, form.review_by)[0] if form.review_by else "",
             deadline_at=self.deadline(form.deadline),
             budget=_budget(form.budget),
             key=form.key,
-            digest=digest_of(party, session, text, inputs, spec, _conditions(form)),
+            digest=digest_of(party, session or fork_of, text, inputs, spec, _conditions(form)),
             parent=await self._parent(guest, form),
             retry_of=await self.task_id(guest, form.retry_of) if form.retry_of else "",
             on_failure=self.party(guest, form.on_failure)[0] if form.on_failure else "",
@@ -87,6 +91,19 @@ class Asking(Evidence):
             registered=guest.registered,
             unresolved=unresolved,
         )
+
+    def _start_from(self, guest: Guest, form: forms.Ask, party: str, session: str) -> tuple[str, str]:
+        """The session that is meant, and the one that is to be forked: the one named, else the newest one here."""
+        if form.session not in ("", "reuse", "fresh", "fork"):
+            raise invalid(f"{form.session!r} is no way to choose a session.", "Use reuse, fresh or fork.")
+        if form.session != "fork":
+            return session, ""
+        mine = [self.directory.sessions[s] for s in self.directory.open_sessions.get(party, ())]
+        begun = [s.session_id for s in mine if s.workspace == guest.workspace and s.door == DOOR and s.history]
+        if not session and not begun:
+            who = self.directory.alias_of(party) or "@coordinator"
+            raise not_found(f"The host drives no session of {who} here that could be forked.", "Leave the session out.")
+        return "", session or begun[-1]
 
     async def _trace(self, guest: Guest, form: forms.Ask) -> str:
         """The trace of the parent or of what it retries, or a new one."""
@@ -200,8 +217,8 @@ def duration(typed: str) -> float | None:
 
 def _conditions(form: forms.Ask) -> tuple[str, ...]:
     """What an ask says besides the work itself, as typed: part of what makes it the same request."""
-    budget = (form.budget,) if form.budget else ()
-    return form.expect, form.deadline, *budget, form.review_by, form.parent, form.on_failure, form.retry_of
+    told = tuple(word for word in (form.budget, form.session.replace("reuse", "")) if word)
+    return form.expect, form.deadline, *told, form.review_by, form.parent, form.on_failure, form.retry_of
 
 
 def _budget(typed: str) -> Budget:

@@ -32,6 +32,8 @@ class Ask(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     review_by: str = ""
     deadline: str = ""
     """A duration (`90s`, `2h`, `3d`) from now, or an ISO time."""
+    session: str = ""
+    """`fresh` or `fork`: a new session of a driven agent; `reuse` or empty: one that is idle, else a new one."""
     budget: str = ""
     """What sessions that the host drives may use for it: `tokens=N,cents=N,seconds=N`, each if wanted."""
     key: str = ""
@@ -70,6 +72,7 @@ class Join(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     wake: str | None = None
     strengths: str | None = None
     capabilities: tuple[str, ...] | None = None
+    domains: tuple[str, ...] | None = None
     provider: str | None = None
     inbound: str | None = None
     display_name: str | None = None
@@ -198,6 +201,8 @@ class Line(Form, frozen=True, kw_only=True):
     workspace: str = ""
     seconds: float | None = None
     error: str = ""
+    link: str = ""
+    """Of a message to a capability: its link before and after, as `IDLE → PROVISIONED`, or the one it stayed at."""
 
 
 class RunShown(Form, frozen=True, kw_only=True):
@@ -272,6 +277,11 @@ class Shown(Form, frozen=True, kw_only=True):
     delivery_id: str = ""
     woken: dict[str, Any] = {}
     """The newest wake of whoever's turn it is that was about this task: wake_id, outcome, at, seconds_ago."""
+    capability: str = ""
+    link: str = ""
+    """Of a message to a capability: IDLE, PROVISIONED, REACHED, CONFIRMED or SUNSET."""
+    suspected: bool = False
+    """It is REACHED, and has shown no progress for longer than its sender wants to wait for any."""
 
 
 class InboxItem(Form, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -362,7 +372,7 @@ class AgentShown(Form, frozen=True, kw_only=True):
     model: str = ""
     required: str = ""
     driven: tuple[dict[str, str], ...] = ()
-    """session_id, client, level, rests_on: the sessions that the host drives."""
+    """session_id, client, level, rests_on: the sessions that the host drives; fork_of: the one it was forked from."""
     facts: tuple[dict[str, str], ...] = ()
     """fact, rests_on: what each delivery fact of it rests on."""
 

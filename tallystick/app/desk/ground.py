@@ -5,35 +5,23 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tallystick.app.calls import CallerFacts
-from tallystick.app.clients import Installer
-from tallystick.app.clock import HighWater
 from tallystick.app.desk import forms
 from tallystick.app.desk.interface import Guest
-from tallystick.app.diagnostics import Diagnostics
-from tallystick.app.execute import Executor, Outcome
-from tallystick.app.feed import Feed
-from tallystick.app.heads import Heads
-from tallystick.app.ports import Blobs, Drives, Git, Located, NewId, Runner
-from tallystick.app.presence import Presence
-from tallystick.app.sessions import Sessions
-from tallystick.app.turns import Turns
-from tallystick.app.verify import Verifier
-from tallystick.app.views import Views
-from tallystick.app.watches import Watches
+from tallystick.app.desk.services import Services
+from tallystick.app.execute import Outcome
+from tallystick.app.ports import Located
 from tallystick.core import commands as cmd
 from tallystick.core.caller import CallerClaim, identify, person_by_name, person_way
 from tallystick.core.clients import client_among, execution_of
 from tallystick.core.directory import Agent, Directory, Workspace
 from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid, not_found
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix, is_id
-from tallystick.core.limits import Limits
 from tallystick.core.mention import (
     Capability,
     Coordinator,
@@ -44,44 +32,9 @@ from tallystick.core.mention import (
     nearest,
     parse_address,
 )
-from tallystick.core.route import holders
-from tallystick.store.interface import Maintenance, Store
-
-Examine = Callable[[str], Awaitable[list[forms.Finding]]]
-"""Looks at one part of the host, for a workspace."""
+from tallystick.core.route import addressed, domains_of
 
 _GUESTS_KEPT = 1024
-
-
-class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the desk uses; made by `bootstrap`."""
-
-    home: Path
-    limits: Limits
-    person_verbs: str
-    store: Store
-    maintenance: Maintenance
-    heads: Heads
-    executor: Executor
-    views: Views
-    presence: Presence
-    clock: HighWater
-    feed: Feed
-    new_id: NewId
-    git: Git
-    runner: Runner
-    installer: Installer
-    blobs: Blobs
-    verifier: Verifier
-    diagnostics: Diagnostics
-    drives: Drives
-    turns: Turns
-    sessions: Sessions
-    watches: Watches
-    engine: str
-    """The database and its version, for doctor."""
-    examine: tuple[Examine, ...] = ()
-    """What the parts that bootstrap chose have to say to doctor."""
 
 
 class Ground:
@@ -91,6 +44,8 @@ class Ground:
         self.s = services
         self._made_here = f"{services.home}/worktrees/"
         self._last: dict[str, str] = {}
+        self._messages: dict[tuple[str, str], str] = {}
+        """By sender and id of a message: its task."""
         self._guests: dict[tuple[int, str, str], tuple[CallerFacts, Guest]] = {}
         self._guests_in: Directory | None = None
         self._shown_revision: dict[tuple[str, str], int] = {}
@@ -367,8 +322,8 @@ class Ground:
         if isinstance(parsed, Me):
             return guest.actor.id, ""
         if isinstance(parsed, Capability):
-            found = holders(parsed.name, guest.workspace, self.directory)
-            return (min(found, key=lambda a: a.joined_at).agent_id if found else f"cap:{parsed.name}"), ""
+            seen = domains_of(guest.actor.id, guest.facts.domains, self.directory)
+            return addressed(parsed.name, guest.workspace, self.directory, seen, guest.actor.id), ""
         raise invalid(f"{address!r} is a room, and rooms do not take tasks.", "Address an agent: @name.")
 
     def _role(self, guest: Guest, name: str) -> str:

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from tallystick.app.calls import CallerFacts
-from tallystick.app.desk import forms, installed
+from tallystick.app.desk import forms, installed, reach
 from tallystick.app.desk.pauses import Noticed, Pause
 from tallystick.core.identity import Actor
 
@@ -118,6 +118,46 @@ class Desk(Protocol):
 
     async def failed(self, guest: Guest) -> forms.Board: ...
     async def why(self, guest: Guest, place: str) -> forms.Source: ...
+
+    async def anchor(self, guest: Guest, form: reach.Anchor) -> reach.Anchored:
+        """Register a spoke, or take back a known one; refused as `conflict` while another of its name is alive."""
+        ...
+
+    async def ready(self, session: str) -> None:
+        """The spoke was told what `anchor` answered, and frames can be sent to it: from now on it is chosen."""
+        ...
+
+    async def heard(self, session: str, queued: Mapping[str, int]) -> None:
+        """A heartbeat of a spoke, with what waits in its own queue by capability."""
+        ...
+
+    def lost(self, session: str, process: str) -> None:
+        """The connection of that process of a spoke is gone."""
+        ...
+
+    def drain_spoke(self, session: str) -> None:
+        """A spoke finishes what it has and takes nothing new until it is anchored again."""
+        ...
+
+    async def doubted(self, task_id: str, delivery_id: str, detail: str) -> None:
+        """A spoke was lost while it worked at that."""
+        ...
+
+    async def told(self, session: str, task_id: str, fence: int, text: str, fraction: float | None = None) -> None:
+        """A spoke tells how it goes."""
+        ...
+
+    async def sail(self, guest: Guest, form: reach.Sail) -> reach.Sailed: ...
+    def reaches(self, guest: Guest, task: str) -> AsyncIterator[reach.Reached]:
+        """Where a message is, then all that happens to it, ending with its result or failure."""
+        ...
+
+    async def retreat(self, guest: Guest, message: str) -> reach.LinkShown:
+        """Take a message back, by its id or its task's: refused where it has begun and its holder is not idempotent."""
+        ...
+
+    async def routes(self, guest: Guest, *, stats: bool = False) -> reach.Routes: ...
+    async def pin(self, guest: Guest, capability: str, name: str, domain: str = "") -> reach.Routes: ...
 
     async def join(self, guest: Guest, form: forms.Join) -> forms.AgentShown: ...
     async def join_person(self, guest: Guest, name: str) -> forms.Done:

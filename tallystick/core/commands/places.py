@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tallystick.core.commands.asked import Asked
 from tallystick.core.model import CheckSpec
+from tallystick.core.offers import Offer
 
 
 class StartHost(Asked, frozen=True, kw_only=True):
@@ -76,6 +77,15 @@ class SetWorkspaceMode(Asked, frozen=True, kw_only=True):
     mode: str
 
 
+class PinCapability(Asked, frozen=True, kw_only=True):
+    """Say which agent alone holds a capability in a workspace; an empty `agent` takes that back."""
+
+    workspace_id: str
+    capability: str
+    domain: str = ""
+    agent: str = ""
+
+
 class JoinAgent(Asked, frozen=True, kw_only=True):
     """Join an agent to a workspace, or change what is given of one that joined before."""
 
@@ -87,6 +97,8 @@ class JoinAgent(Asked, frozen=True, kw_only=True):
     client: str | None = None
     strengths: str | None = None
     capabilities: tuple[str, ...] | None = None
+    offers: tuple[Offer, ...] | None = None
+    domains: tuple[str, ...] | None = None
     provider: str | None = None
     inbound: str | None = None
     display_name: str | None = None
@@ -165,6 +177,7 @@ class DescribeSession(Asked, frozen=True, kw_only=True):
     directory: str = ""
     level: str = "E1"
     detail: str = ""
+    forks: bool = False
 
 
 class NotePresence(Asked, frozen=True, kw_only=True):
@@ -201,6 +214,7 @@ PlaceCommands = (
     | AddCheck
     | RemoveCheck
     | SetWorkspaceMode
+    | PinCapability
     | JoinAgent
     | RenameAgent
     | LeaveAgent

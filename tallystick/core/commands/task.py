@@ -36,6 +36,8 @@ class SubmitTask(TaskCommand, frozen=True, kw_only=True):
     assignee: str = ""
     """An agent, a person, `cap:Name`, or empty for the coordinator to choose."""
     session: str = ""
+    fresh: bool = False
+    fork_of: str = ""
     requester: str = ""
     """Whom the result goes to; only the host may name another than the actor."""
     expects: Expects = Expects.ANSWER
@@ -55,6 +57,18 @@ class SubmitTask(TaskCommand, frozen=True, kw_only=True):
     wake: bool = False
     compensates: str = ""
     level: str = ""
+    capability: str = ""
+    """What is asked of the assignee, where that is an agent and no `cap:`."""
+    domain: str = ""
+    """The one domain that the sender wants; empty: each that it sees."""
+    domains: tuple[str, ...] | None = None
+    """What the door knows of the sender's domains; None on the local socket."""
+    group: str = ""
+    retry: str = ""
+    stall_seconds: float = 0.0
+    reply_to: str = ""
+    at_once: bool = False
+    """Refuse it as offline where no holder can be expected back."""
 
 
 class ClaimTask(TaskCommand, frozen=True, kw_only=True):
@@ -148,6 +162,7 @@ class FailTask(HolderCommand, frozen=True, kw_only=True):
     text: Text
     why: WhyState = WhyState.ERROR
     run: CheckRun | None = None
+    code: str = ""
 
 
 class AdmitTask(TaskCommand, frozen=True, kw_only=True):
@@ -298,6 +313,8 @@ class LeaseDelivery(TaskCommand, frozen=True, kw_only=True):
     session: str
     intent_id: str
     lease_seconds: float
+    recipient: str = ""
+    """The holder that was chosen for a capability."""
 
 
 class BeginDelivery(TaskCommand, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tallystick.core.events.words import Happened
 from tallystick.core.model import CheckSpec
+from tallystick.core.offers import Offer
 
 
 class HostStarted(Happened, frozen=True, kw_only=True):
@@ -71,6 +72,14 @@ class WorkspaceModeChanged(Happened, frozen=True, kw_only=True):
     mode: str
 
 
+class CapabilityPinned(Happened, frozen=True, kw_only=True):
+    """A person said which agent alone holds a capability in a workspace; no agent: whoever offers it does again."""
+
+    capability: str
+    domain: str = ""
+    agent: str = ""
+
+
 class AgentJoined(Happened, frozen=True, kw_only=True):
     """An agent joined a workspace, or joined again. None = not given: left as it was."""
 
@@ -79,11 +88,14 @@ class AgentJoined(Happened, frozen=True, kw_only=True):
     workspace: str
     owner: str
     connection: str | None = None
-    """mailbox, command, client, drive or wake."""
+    """mailbox, command, client, drive, wake or spoke."""
     argv: tuple[str, ...] | None = None
     client: str | None = None
     strengths: str | None = None
     capabilities: tuple[str, ...] | None = None
+    """Offers that are only a name."""
+    offers: tuple[Offer, ...] | None = None
+    domains: tuple[str, ...] | None = None
     provider: str | None = None
     inbound: str | None = None
     display_name: str | None = None
@@ -158,6 +170,8 @@ class SessionDescribed(Happened, frozen=True, kw_only=True):
     level: str = "E1"
     detail: str = ""
     """What the level rests on."""
+    forks: bool = False
+    """The client says that it can fork a conversation."""
 
 
 class PresenceChanged(Happened, frozen=True, kw_only=True):
@@ -193,6 +207,7 @@ PlaceEvents = (
     | CheckAdded
     | CheckRemoved
     | WorkspaceModeChanged
+    | CapabilityPinned
     | AgentJoined
     | AgentRenamed
     | AgentLeft

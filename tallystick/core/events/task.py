@@ -26,6 +26,10 @@ class TaskSubmitted(TaskEvent, frozen=True, kw_only=True):
     """An agent, a person or `cap:Name`; empty while the coordinator has to choose."""
     session: str = ""
     """Only this very session may take it (`@reviewer/ses_…`)."""
+    fresh: bool = False
+    """A new session of an agent that the host drives, also where one is idle."""
+    fork_of: str = ""
+    """A new session that goes on with a copy of this one's conversation; this one stays as it is."""
     expects: Expects = Expects.ANSWER
     done_when: CheckSpec | None = None
     reviewer: str = ""
@@ -48,6 +52,17 @@ class TaskSubmitted(TaskEvent, frozen=True, kw_only=True):
     wake: bool = False
     compensates: str = ""
     """The task whose failure this one makes good."""
+    capability: str = ""
+    """What is asked of a named assignee, as `Name` or `Name@1.2`; the assignee `cap:Name` says so itself."""
+    domains: tuple[str, ...] = ()
+    """In which domains a holder may be; an empty name among them: in none. Empty: in any."""
+    group: str = ""
+    """The dispatch that it is a part of: all parts count as one child of their parent."""
+    retry: str = ""
+    """`none`: what did not begin is not tried again; empty: it is, by backoff."""
+    stall_seconds: float = 0.0
+    reply_to: str = ""
+    """The capability that the result goes to as well, as a message of its own."""
 
 
 class TaskClaimed(TaskEvent, frozen=True, kw_only=True):
@@ -138,6 +153,8 @@ class TaskFailed(TaskEvent, frozen=True, kw_only=True):
 
     round: int = 0
     run: CheckRun | None = None
+    code: str = ""
+    """Why, in one word of its holder, where it gave one."""
 
 
 class TaskHeld(TaskEvent, frozen=True, kw_only=True):
@@ -303,6 +320,8 @@ class DeliveryLeased(TaskEvent, frozen=True, kw_only=True):
     fence: int
     lease_until: float
     rule: str
+    recipient: str = ""
+    """The holder that was chosen, where the task was for a capability."""
 
 
 class DeliveryBegun(TaskEvent, frozen=True, kw_only=True):

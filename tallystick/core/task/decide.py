@@ -38,7 +38,7 @@ def decide(
         return replayed
     check(task, command, ctx, row)
     if isinstance(command, cmd.LeaseDelivery):
-        agent = ctx.directory.agents.get(task.assignee)
+        agent = ctx.directory.agents.get(command.recipient or task.assignee)
         check_may_start(task, agent_mode(agent, ctx.directory, task.workspace) if agent else "running", ctx)
     move = moves.MOVES.get(type(command))
     return move(work, command, ctx) if move else None

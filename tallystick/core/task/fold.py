@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tallystick.core import events as ev
-from tallystick.core.identity import ActorKind
+from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind
 from tallystick.core.model import FINAL_STATES, Spent
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
@@ -23,6 +23,22 @@ _MESSAGES: dict[type, str] = {
     ev.ChangesRequested: "changes",
 }
 """Events that say something to somebody, and the kind of message."""
+_TO_ANYBODY = frozenset(
+    {
+        ev.DeliveryReturned,
+        ev.ChangesRequested,
+        ev.QuestionAnswered,
+        ev.TaskReleased,
+        ev.LeaseLapsed,
+        ev.TaskRestarted,
+        ev.DoubtSettled,
+        ev.TaskCorrected,
+        ev.TaskFailed,
+        ev.CheckReported,
+        ev.ResultRefused,
+    }
+)
+"""What takes a task out of the hands that had it: one for a capability waits for any holder again."""
 _OF_TURNS = (ev.TurnStarted, ev.TurnNoted, ev.TurnEnded)
 
 
@@ -41,6 +57,8 @@ def moved(task: Task | None, recorded: ev.Recorded) -> Task:
     change = _CHANGES.get(type(event), _nothing)
     changes = change(task, recorded, event)
     changes.update(_common(task, recorded, event))
+    if task.route and type(event) in _TO_ANYBODY and changes["state"] is S.SUBMITTED:
+        changes["assignee"] = task.route  # the host chooses anew
     after = replace(task, **changes)
     return _withdrawn(after) if after.permissions else after
 
@@ -87,7 +105,8 @@ def _human(r: ev.Recorded) -> bool:
 
 _ASKED = (
     "assignee expects done_when reviewer deadline_at digest parent retry_of depth "
-    "on_failure compensates inputs repository base_commit budget provider promise level rule wake"
+    "on_failure compensates domains group retry stall_seconds reply_to inputs repository base_commit budget provider "
+    "promise level rule wake fresh fork_of"
 ).split()
 _asked = attrgetter(*_ASKED)
 
@@ -107,6 +126,8 @@ def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
         updated_at=r.at,
         version=r.version,
         session_wanted=e.session,
+        capability=e.capability or _named(e.assignee),
+        route=e.assignee if _named(e.assignee) else "",
         key=r.key,
         turn_version=r.version,
         said_version=r.version,
@@ -115,6 +136,11 @@ def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
         closed_at=r.at if e.state in FINAL_STATES else 0.0,
         **dict(zip(_ASKED, _asked(e), strict=True)),
     )
+
+
+def _named(assignee: str) -> str:
+    """The capability that an assignee is; empty for a party."""
+    return assignee.removeprefix(CAPABILITY_PREFIX) if assignee.startswith(CAPABILITY_PREFIX) else ""
 
 
 def _nothing(_t: Task, _r: ev.Recorded, _e: Any) -> dict[str, Any]:
@@ -217,11 +243,16 @@ def _cascaded(_t: Task, _r: ev.Recorded, _e: ev.CascadeFinished) -> dict[str, An
     return {"cascade": ()}
 
 
-def _reassigned(t: Task, _r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any]:
+def _reassigned(t: Task, r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any]:
     return {
         **_no_holder(),
         "assignee": e.assignee,
+        "capability": _named(e.assignee) or t.capability,
+        "route": e.assignee if _named(e.assignee) else "",
         "session_wanted": e.session,
+        "fresh": False,
+        "fork_of": "",
+        "handed_on": (*t.handed_on, t.assignee) if r.actor.kind is ActorKind.HOST else t.handed_on,
         "provider": e.provider,
         "promise": e.promise,
         "last_holder": "",
@@ -295,8 +326,9 @@ def _mode(_t: Task, _r: ev.Recorded, e: ev.TaskModeChanged) -> dict[str, Any]:
     return {"mode": e.mode}
 
 
-def _leased(_t: Task, r: ev.Recorded, e: ev.DeliveryLeased) -> dict[str, Any]:
+def _leased(t: Task, r: ev.Recorded, e: ev.DeliveryLeased) -> dict[str, Any]:
     return {
+        "assignee": e.recipient or t.assignee,
         "session": e.session,
         "fence": e.fence,
         "lease_until": e.lease_until,
@@ -335,7 +367,7 @@ def _turn_ended(t: Task, _r: ev.Recorded, e: ev.TurnEnded) -> dict[str, Any]:
 
 
 def _delivery_returned(_t: Task, _r: ev.Recorded, _e: ev.DeliveryReturned) -> dict[str, Any]:
-    return {"session": "", "lease_until": 0.0}
+    return {"holder": "", "session": "", "lease_until": 0.0}
 
 
 _CHANGES: dict[type, Callable[[Task, ev.Recorded, Any], dict[str, Any]]] = {

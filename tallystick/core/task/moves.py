@@ -10,14 +10,14 @@ from typing import Any
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
-from tallystick.core.directory import Agent
+from tallystick.core.directory import PASSIVE, Agent
 from tallystick.core.errors import conflict, denied, invalid
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.route import agent_mode
 from tallystick.core.state import Context, Task, Unchanged, Work
-from tallystick.core.task import prompts, results
+from tallystick.core.task import prompts, results, routing
 from tallystick.core.task.ground import check_may_start, check_said, name_of, pull_lease, same_place, session_alive
 from tallystick.core.task.results import check_children, would_fail
 from tallystick.core.task.submit import admission, check_assignee, check_body, check_cycle, check_session, promise
@@ -30,11 +30,12 @@ from tallystick.core.task.turn import turn_of
 def _claim(work: Work, c: cmd.ClaimTask, ctx: Context) -> ev.TaskClaimed | ev.HolderReturned:
     task = work.task
     if task.state is S.WORKING:
-        return _claim_held(task, c, ctx)
+        return _claim_held(work, c, ctx)
     agent = ctx.directory.agents.get(ctx.actor.id)
-    if agent is not None and agent.connection == "command":
+    if agent is not None and agent.connection in PASSIVE:
         raise denied(
-            f"@{agent.alias} is a command; the host runs it.", f"Follow it: tally show {name_of(task)} --follow"
+            f"@{agent.alias} is a {agent.connection}; the host hands it its work.",
+            f"Follow it: tally show {name_of(task)} --follow",
         )
     if agent is not None and agent.connection == "drive" and c.session != task.session:
         raise conflict(
@@ -67,9 +68,10 @@ def _lease_of(task: Task, agent: Agent, ctx: Context) -> float:
     return task.lease_seconds if agent.connection == "drive" else ctx.limits.pull_lease_seconds
 
 
-def _claim_held(task: Task, c: cmd.ClaimTask, ctx: Context) -> ev.HolderReturned:
+def _claim_held(work: Work, c: cmd.ClaimTask, ctx: Context) -> ev.HolderReturned:
+    task = work.task
     mine = task.holder == ctx.actor.id and task.session == c.session
-    if mine and task.fence_before:
+    if mine and (task.fence_before or _comes_clear(work, ctx)):
         return ev.HolderReturned(**same_place(task), fence=task.fence, lease_until=pull_lease(task, ctx))
     who = "you already hold it" if mine else f"{ctx.directory.alias_of(task.holder)} has taken it"
     raise conflict(
@@ -78,6 +80,13 @@ def _claim_held(task: Task, c: cmd.ClaimTask, ctx: Context) -> ev.HolderReturned
         if not mine
         else f"Go on with it, and hand in: tally submit {name_of(task)}",
     )
+
+
+def _comes_clear(work: Work, ctx: Context) -> bool:
+    """Whether a spoke that was lost is back, and says that it still has what it began."""
+    agent, assignment = ctx.directory.agents.get(work.task.holder), work.assignment
+    in_doubt = assignment is not None and assignment.open and assignment.unverified
+    return in_doubt and agent is not None and agent.connection == "spoke"
 
 
 def _mode_for(task: Task, agent: Any, ctx: Context) -> str:
@@ -223,15 +232,27 @@ def _cascade_again(task: Task, _c: cmd.FinishCascade, _ctx: Context) -> Unchange
     return None if task.cascade else Unchanged(task.task_id)
 
 
+def _check_handed_on(task: Task, c: cmd.ReassignTask, ctx: Context) -> None:
+    """The host hands a task on to an agent, to each at most once: two used-up quotas must not play it to and fro."""
+    if c.assignee not in ctx.directory.agents or c.assignee == task.assignee:
+        raise conflict("The host hands a task on to another agent.", "A person may reassign it.")
+    if c.assignee in task.handed_on:
+        who = ctx.directory.alias_of(c.assignee)
+        raise conflict(f"{who} had task {name_of(task)} before, and could not go on.", "A person may reassign it.")
+
+
 def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigned:
     task = work.task
     if task.cancel_requested_at:
         raise conflict(f"Cancel was asked of task {name_of(task)}.", "Ask for new work instead.")
     if c.assignee and c.assignee == (task.reviewer or ""):
         raise invalid("The reviewer cannot be the assignee.", "Choose another assignee.")
-    agent = check_assignee(c.assignee, task.workspace, ctx)
-    check_session(c.session, c.assignee, ctx)
-    check_cycle(c.assignee, ctx)
+    asked = routing.again(task, c.assignee, ctx)
+    agent = check_assignee(c.assignee, task.workspace, ctx, asked)
+    check_session(c.session, c.assignee, task.workspace, ctx)
+    if ctx.actor.kind is ActorKind.HOST:
+        _check_handed_on(task, c, ctx)
+    check_cycle(c.assignee, ctx, by_host=True)
     state, reason, rule = admission(agent, c.assignee, task.requester, ctx)
     if state is S.REJECTED:
         raise denied(f"{ctx.directory.alias_of(c.assignee)} takes no work from others.", "Choose another assignee.")
@@ -242,7 +263,7 @@ def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigne
         assignee=c.assignee,
         session=c.session,
         provider=agent.provider if agent else "none",
-        promise=promise(agent, c.assignee, ctx).value,
+        promise=promise(agent, asked, ctx).value,
         rule=rule,
         text=c.text,
     )

@@ -72,8 +72,13 @@ def _check_free(task: Task, agent: Agent, ctx: Context) -> None:
 def _check_again(task: Task, kind: str) -> None:
     if kind == "reminder" and task.reminders >= REMINDERS:
         raise conflict(f"The session was reminded of task {name_of(task)}.", "Ask its requester.")
-    if kind == "resumed" and task.resumes >= RESUMES:
+    if kind == "resumed" and not may_resume(task):
         raise conflict(f"Task {name_of(task)} was interrupted {task.resumes} times.", "A person has to look at it.")
+
+
+def may_resume(task: Task) -> bool:
+    """Whether an interrupted turn may be gone on with once more."""
+    return task.resumes < RESUMES
 
 
 def note(work: Work, c: cmd.NoteTurn, _ctx: Context) -> ev.TurnNoted:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
+from tallystick.core.directory import PASSIVE
 from tallystick.core.errors import conflict, denied
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import CheckOutcome, CheckRun, Expects
@@ -111,7 +112,7 @@ def report_check(work: Work, c: cmd.ReportCheck, ctx: Context) -> ev.TaskEvent:
 
 def _can_rework(task: Task, ctx: Context) -> bool:
     agent = ctx.directory.agents.get(task.holder)
-    return session_alive(task, ctx) and not (agent and agent.connection == "command")
+    return session_alive(task, ctx) and not (agent and agent.connection in PASSIVE)
 
 
 def would_fail(task: Task, reason: R, ctx: Context) -> tuple[S, R, int]:
@@ -123,10 +124,12 @@ def would_fail(task: Task, reason: R, ctx: Context) -> tuple[S, R, int]:
     return S.SUBMITTED, R.COMPENSATING, task.failures + 1
 
 
-def failing(task: Task, reason: R, ctx: Context, *, text: ev.Text | None = None, run: Any = None) -> ev.TaskFailed:
+def failing(
+    task: Task, reason: R, ctx: Context, *, text: ev.Text | None = None, run: Any = None, code: str = ""
+) -> ev.TaskFailed:
     """The event of a failure, compensated or final."""
     state, why, round_ = would_fail(task, reason, ctx)
-    return ev.TaskFailed(state=state, reason=why, round=round_, text=text, run=run)
+    return ev.TaskFailed(state=state, reason=why, round=round_, text=text, run=run, code=code)
 
 
 def _check_revision(task: Task, revision: int, ctx: Context) -> None:
@@ -183,4 +186,4 @@ def fail(work: Work, c: cmd.FailTask, ctx: Context) -> ev.TaskFailed:
     if c.why is not R.ERROR and (ctx.actor.kind is not ActorKind.HOST or c.why not in _HOST_FAILURES):
         raise denied("A holder can only report an error.", "Use `tally submit ID --failed TEXT`.")
     check_said(c.text, ctx)
-    return failing(work.task, c.why, ctx, text=c.text, run=c.run)
+    return failing(work.task, c.why, ctx, text=c.text, run=c.run, code=c.code)

@@ -8,7 +8,7 @@ import msgspec
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
-from tallystick.core.directory import Agent
+from tallystick.core.directory import Agent, SessionState
 from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, Prefix, id_milliseconds, is_id, short
 from tallystick.core.model import Expects, Promise
@@ -16,6 +16,8 @@ from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.route import is_stopped, promise_to
 from tallystick.core.state import Context, Task, Unchanged
+from tallystick.core.task import routing
+from tallystick.core.task.routing import Asked
 from tallystick.core.task.turn import can_take_turn
 
 LATEST: Final = 253_402_300_000.0
@@ -32,8 +34,10 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     _check_not_stopped(c.workspace, ctx)
     parent = _check_parent(c, ctx)
     requester = c.requester if c.requester and ctx.actor.kind is ActorKind.HOST else ctx.actor.id
-    agent = check_assignee(c.assignee, c.workspace, ctx)
-    check_session(c.session, c.assignee, ctx)
+    asked = routing.asked(c, requester, ctx)
+    agent = check_assignee(c.assignee, c.workspace, ctx, asked)
+    check_session(c.session, c.assignee, c.workspace, ctx)
+    _check_new_session(c, agent, ctx)
     check_cycle(c.assignee, ctx)
     _check_reviewer(c.reviewer, c.assignee, c.workspace, ctx)
     state, reason, rule = admission(agent, c.assignee, requester, ctx)
@@ -47,10 +51,12 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         subject=ctx.directory.owner_of(requester),
         assignee=c.assignee,
         session=c.session,
+        fresh=c.fresh,
+        fork_of=c.fork_of,
         expects=c.expects,
         done_when=c.done_when,
         reviewer=c.reviewer,
-        deadline_at=c.deadline_at,
+        deadline_at=c.deadline_at or routing.patience(c, ctx),
         digest=c.digest,
         parent=parent.task_id if parent else "",
         retry_of=c.retry_of,
@@ -61,7 +67,13 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         base_commit=c.base_commit,
         budget=c.budget,
         provider=agent.provider if agent else "none",
-        promise=str(promise(agent, c.assignee, ctx)),
+        promise=str(promise(agent, asked, ctx)),
+        capability=c.capability if agent is not None else "",
+        domains=asked.domains if asked else (),
+        group=c.group,
+        retry=c.retry,
+        stall_seconds=c.stall_seconds,
+        reply_to=c.reply_to,
         level=c.level,
         rule=rule,
         wake=c.wake,
@@ -69,10 +81,10 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     )
 
 
-def promise(agent: Agent | None, assignee: str, ctx: Context) -> Promise:
+def promise(agent: Agent | None, asked: Asked | None, ctx: Context) -> Promise:
     """What can be promised for this recipient now."""
     if agent is None:
-        return Promise.OFFLINE if assignee.startswith("cap:") else Promise.MAILBOX
+        return routing.promise(asked, ctx) if asked is not None else Promise.MAILBOX
     known = agent.agent_id
     return promise_to(agent, ctx.directory, live=known in ctx.live, reachable=known in ctx.reachable)
 
@@ -180,7 +192,12 @@ def _check_parent(c: cmd.SubmitTask, ctx: Context) -> Task | None:
             f"Tasks may delegate {ctx.limits.depth} deep, and {short(parent.task_id)} is at that depth.",
             "Do it yourself, or hand it back with `tally question`.",
         )
-    if ctx.siblings >= ctx.limits.open_children and not c.compensates:
+    if ctx.parts >= ctx.limits.dispatch_parts:
+        raise denied(
+            f"This dispatch has {ctx.parts} open parts; the limit is {ctx.limits.dispatch_parts}.",
+            "Wait for some of them to end.",
+        )
+    if not ctx.parts and ctx.siblings >= ctx.limits.open_children and not c.compensates:
         raise denied(
             f"Task {short(parent.task_id)} already has {ctx.siblings} open children; the limit is "
             f"{ctx.limits.open_children}.",
@@ -189,10 +206,12 @@ def _check_parent(c: cmd.SubmitTask, ctx: Context) -> Task | None:
     return parent
 
 
-def check_session(session: str, assignee: str, ctx: Context) -> None:
-    """`@reviewer/ses_…` is that very session or nothing: it must be the assignee's and must not have ended."""
+def check_session(session: str, assignee: str, workspace: str, ctx: Context) -> None:
+    """`@reviewer/ses_…` is that very session or nothing: it must be the assignee's, in this workspace, and must not
+    have ended."""
     known = ctx.directory.sessions.get(session)
-    if not session or (known is not None and known.agent == assignee and not known.ended):
+    here = known is not None and known.agent == assignee and known.workspace == workspace
+    if not session or (known is not None and here and not known.ended):
         return
     raise not_found(
         f"{ctx.directory.alias_of(assignee)} has no session {short(session)} that could take it.",
@@ -200,9 +219,38 @@ def check_session(session: str, assignee: str, ctx: Context) -> None:
     )
 
 
-def check_cycle(assignee: str, ctx: Context) -> None:
-    """A → B → A is refused: whoever waits for a piece of work cannot be given a part of it."""
-    if not assignee or ctx.actor.kind is ActorKind.HOST:
+def _check_new_session(c: cmd.SubmitTask, agent: Agent | None, ctx: Context) -> None:
+    """A new session, empty or with a copy of a conversation, is begun only where the host begins sessions at all."""
+    if not (c.fresh or c.fork_of):
+        return
+    if c.session or (c.fresh and c.fork_of):
+        raise invalid(
+            "A task goes to one session: to the one that is named, to a new one, or to a fork.", "Name one of them."
+        )
+    if agent is None or agent.connection != "drive":
+        raise Refused(
+            ErrorCode.UNSUPPORTED,
+            f"The host does not start the sessions of {ctx.directory.alias_of(c.assignee) or '@coordinator'}.",
+            "Leave the session out; only an agent joined with --drive gets a new one on request.",
+        )
+    if c.fork_of:
+        check_session(c.fork_of, c.assignee, c.workspace, ctx)
+        _check_forks(ctx.directory.sessions[c.fork_of])
+
+
+def _check_forks(session: SessionState) -> None:
+    if not session.forks:
+        raise Refused(
+            ErrorCode.UNSUPPORTED,
+            f"Nothing shows that the client of session {short(session.session_id)} can fork a conversation.",
+            "Ask for a fresh session, or ask that one itself.",
+        )
+
+
+def check_cycle(assignee: str, ctx: Context, *, by_host: bool = False) -> None:
+    """A → B → A is refused: whoever waits for a piece of work cannot be given a part of it. What the host asks for by
+    itself is no part of anything, unless `by_host` says that it is."""
+    if not assignee or (ctx.actor.kind is ActorKind.HOST and not by_host):
         return
     for task in ctx.ancestors:
         if assignee in (task.requester, task.assignee):
@@ -212,16 +260,12 @@ def check_cycle(assignee: str, ctx: Context) -> None:
             )
 
 
-def check_assignee(assignee: str, workspace: str, ctx: Context) -> Agent | None:
+def check_assignee(assignee: str, workspace: str, ctx: Context, asked: Asked | None) -> Agent | None:
     """The agent behind an assignee (None for a person, a capability or nobody yet), or a refusal."""
     if not assignee or assignee in ctx.directory.persons:
         return None
-    if assignee.startswith("cap:"):
-        raise Refused(
-            ErrorCode.NO_ROUTE,
-            f"Nobody here offers {assignee[4:]!r}.",
-            "See who offers what with `tally agents`, or join one with --capability.",
-        )
+    if asked is not None:
+        return routing.check_holder(assignee, asked, ctx)
     agent = ctx.directory.agents.get(assignee)
     if agent is None or agent.deleted or workspace not in agent.workspaces:
         raise not_found("There is no such agent here.", "List them with `tally agents`, or name --workspace.")
@@ -231,6 +275,9 @@ def check_assignee(assignee: str, workspace: str, ctx: Context) -> Agent | None:
             f"@{agent.alias} sends its inputs to {agent.provider}, and nobody allowed that for workspace {place.name}.",
             f"A person may allow it: tally workspace allow {agent.provider}",
         )
+    if agent.connection == "spoke":
+        names = ", ".join(f"cap:{name}" for name in agent.capabilities[:5]) or "none yet"
+        raise invalid(f"@{agent.alias} is a spoke: it takes messages for its capabilities.", f"Ask for one: {names}.")
     return agent
 
 

@@ -238,10 +238,10 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition(
         "reassign",
         cmd.ReassignTask,
-        (Role.REQUESTER, Role.COORDINATOR, Role.PERSON),
+        (Role.REQUESTER, Role.COORDINATOR, Role.PERSON, Role.HOST),
         OPEN,
         _places("submitted/new", "submitted/unassigned", "auth_required/inbound"),
-        "requester, coordinator or person",
+        "requester, coordinator or person; the host to whom a person named for a used-up quota",
     ),
     Transition(
         "release",
@@ -335,9 +335,9 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         "return delivery",
         cmd.ReturnDelivery,
         (Role.HOST,),
-        _places("submitted/new", "submitted/rework"),
-        SAME | _places("failed/offline", "failed/exhausted", "submitted/compensating"),
-        "connection: it never began",
+        _places("submitted/new", "submitted/rework", "working/-"),
+        SAME | _places("submitted/new", "failed/offline", "failed/exhausted", "submitted/compensating"),
+        "connection: it never began, or its holder is idempotent",
     ),
     Transition(
         "start turn",

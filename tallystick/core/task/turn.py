@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tallystick.core.directory import Directory
+from tallystick.core.directory import PASSIVE, Agent, Directory
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.state import Task
@@ -36,7 +36,7 @@ def can_take_turn(party: str, directory: Directory, workspace: str) -> bool:
     if party in directory.persons:
         return True
     agent = directory.agents.get(party)
-    return agent is not None and workspace in agent.workspaces and agent.connection != "command"
+    return agent is not None and workspace in agent.workspaces and agent.connection not in PASSIVE
 
 
 def _submitted(task: Task, directory: Directory) -> str:
@@ -54,11 +54,16 @@ def _able(party: str, task: Task, directory: Directory, *, commands: bool = Fals
     if party.startswith("cap:") or can_take_turn(party, directory, task.workspace):
         return party
     agent = directory.agents.get(party)
-    if commands and agent is not None and task.workspace in agent.workspaces:
+    if commands and agent is not None and (task.workspace in agent.workspaces or _serves(agent, task)):
         return party
     if task.requester != party and can_take_turn(task.requester, directory, task.workspace):
         return task.requester
     return _person(task, directory)
+
+
+def _serves(agent: Agent, task: Task) -> bool:
+    """Whether it is here for a capability alone, which may be offered in the default workspace."""
+    return bool(task.capability) and not agent.deleted
 
 
 def _person(task: Task, directory: Directory) -> str:

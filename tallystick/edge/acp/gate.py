@@ -83,6 +83,8 @@ def _is_ours(call: dict[str, Any], title: str, fields: dict[str, Any], server: s
         return isinstance(named, dict) and named.get("name") == server
     if meta.get("is_mcp_tool_call") is True:
         return fields.get("server") == server
+    if "toolName" in meta:  # Qwen says there which tool is called, and makes a title of what the model gave it
+        return re.fullmatch(rf"mcp__{server}__[a-z_]{{1,24}}", str(meta["toolName"])) is not None
     plain = call.get("kind") in (None, "", "other")
     return plain and re.fullmatch(rf"(mcp_{{0,2}})?{server}[_.]{{1,2}}[a-z_]{{1,24}}", title) is not None
 

@@ -14,22 +14,7 @@ from typing import Final
 from tallystick.app.ports import Drive
 from tallystick.core.errors import invalid, unavailable
 from tallystick.core.model import Value
-
-
-class Usage(StrEnum):
-    """What the `usage` of an answered prompt means."""
-
-    TURN = "turn"
-    """The sum over the turn."""
-    LAST_CALL = "last_call"
-    """Of the last model call alone: what came before it in the turn is unknown."""
-    SESSION = "session"
-    """The sum over the session so far."""
-    META_QUOTA = "meta_quota"
-    """`_meta.quota.token_count` of the answer, of the turn."""
-    META_UPDATE = "meta_update"
-    """`_meta.usage` of updates, of one model call each."""
-    NONE = "none"
+from tallystick.edge.acp.usage import REPORTS, Reports
 
 
 class Asks(StrEnum):
@@ -40,6 +25,18 @@ class Asks(StrEnum):
     ESCALATION = "escalation"
     """Before what leaves its own sandbox, and before calls of MCP tools."""
     NEVER = "never"
+
+
+class Sign(Value, frozen=True, kw_only=True):
+    """One way of a client to say that its quota or its rate is used up."""
+
+    number: int = 0
+    """The number of its error."""
+    field: str = ""
+    """A field of what its error carries, and its value."""
+    value: str = ""
+    words: str = ""
+    """A pattern of its last words as a whole, where its turn ends in order and only they tell."""
 
 
 class OwnMcp(Value, frozen=True):
@@ -79,9 +76,8 @@ class Driven(Value, frozen=True, kw_only=True):
     asks: Asks = Asks.ALL
     model_variable: str = ""
     """The variable that names its model, where no option of the session does."""
-    usage: Usage = Usage.NONE
-    cost: bool = False
-    """It reports money: US dollars, summed up over the session."""
+    reports: Reports = Reports()
+    """What it reports of tokens and money."""
     cancel_leaves: bool = False
     """Commands that run when a turn is canceled run on."""
     load: bool = True
@@ -89,9 +85,11 @@ class Driven(Value, frozen=True, kw_only=True):
     load_after: float = 0.0
     """Seconds after the beginning of a conversation before which it must not be loaded."""
     own_sandbox: bool = False
-    """Its commands run in a sandbox of its own, which does not start inside of ours."""
+    """Its commands run in a sandbox of its own, inside of ours where this machine lets one start there."""
     own_mcp: OwnMcp | None = None
     """Where it takes MCP servers from; None where those of the session are used."""
+    used_up: tuple[Sign, ...] = ()
+    """How it says that its quota or its rate is used up."""
     tool: str = ""
     """What the canary asks it to use."""
 
@@ -109,9 +107,13 @@ _TABLE: Final = (
         # In its mode `agent` a model decides in the person's place, and nothing reaches the host.
         mode="workspace-write",
         asks=Asks.ESCALATION,
-        usage=Usage.TURN,
         cancel_leaves=True,
         own_sandbox=True,
+        reports=REPORTS["codex"],
+        used_up=(
+            Sign(field="codexErrorInfo", value="usageLimitExceeded"),
+            Sign(words=r".*exceeded retry limit, last status: 429 Too Many Requests"),
+        ),
         tool="exec_command",
     ),
     Driven(
@@ -125,8 +127,9 @@ _TABLE: Final = (
         state=(".claude", ".claude.json"),
         mode="default",
         model_variable="ANTHROPIC_MODEL",
-        usage=Usage.TURN,
-        cost=True,
+        reports=REPORTS["claude"],
+        # A rate limit it waits for by itself, for minutes.
+        used_up=(Sign(field="errorKind", value="billing_error"), Sign(field="errorKind", value="rate_limit")),
         tool="Bash",
     ),
     Driven(
@@ -139,8 +142,7 @@ _TABLE: Final = (
             ("OPENCODE_PERMISSION", '{"edit":"ask","bash":"ask","webfetch":"ask"}'),
         ),
         state=(".config/opencode", ".local/share/opencode", ".cache/opencode"),
-        usage=Usage.LAST_CALL,
-        cost=True,
+        reports=REPORTS["opencode"],
         tool="bash",
     ),
     Driven(
@@ -152,9 +154,10 @@ _TABLE: Final = (
         needs=("GEMINI_API_KEY",),
         state=(".gemini",),
         auth="gemini-api-key",
-        usage=Usage.META_QUOTA,
         # Loaded within the clock minute of its beginning it is not found, and its file is damaged.
         load_after=65.0,
+        reports=REPORTS["gemini"],
+        used_up=(Sign(number=429),),
         tool="run_shell_command",
     ),
     Driven(
@@ -166,6 +169,7 @@ _TABLE: Final = (
         state=(".pi",),
         asks=Asks.NEVER,
         own_mcp=OwnMcp("PI_CODING_AGENT_DIR", ".pi/agent", "mcp.json", (("exposure", "direct"),)),
+        reports=REPORTS["pi"],
         tool="bash",
     ),
     Driven(
@@ -178,7 +182,7 @@ _TABLE: Final = (
         # In its mode `auto` a model classifies first, and a write went unasked.
         mode="default",
         model_variable="OPENAI_MODEL",
-        usage=Usage.META_UPDATE,
+        reports=REPORTS["qwen"],
         tool="run_shell_command",
     ),
     Driven(
@@ -191,8 +195,7 @@ _TABLE: Final = (
         state=(".vibe",),
         # It begins in `accept-edits`.
         mode="ask",
-        usage=Usage.SESSION,
-        cost=True,
+        reports=REPORTS["vibe"],
         tool="bash",
     ),
 )

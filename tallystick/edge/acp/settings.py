@@ -13,6 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from tallystick.core.errors import Refused, denied, invalid
+from tallystick.edge.acp.endpoints import Endpoint, listed
 
 Answer = Literal["allow", "ask", "deny"]
 
@@ -28,6 +29,22 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     tally: Answer = "allow"
     """Our own tools: what they may do, the host decides anyway."""
     other: Answer = "ask"
+
+
+class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What its sandbox reaches. Without it the network is open."""
+
+    allow: tuple[str, ...]
+    """`host:port` each: what the host connects it to, and nothing else; () = nothing."""
+
+    def __post_init__(self) -> None:
+        for text in self.allow:
+            listed(text)
+
+    @property
+    def endpoints(self) -> frozenset[Endpoint]:
+        """The same, read."""
+        return frozenset(map(listed, self.allow))
 
 
 class Own(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -47,6 +64,14 @@ class Own(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Further directories that its sandbox shows."""
     writable: tuple[str, ...] = ()
     """Further directories that it may write in its sandbox."""
+    handover: str = ""
+    """Who goes on with its tasks when its client's quota is used up, as `@name`; empty: whoever asked decides."""
+    network: Network | None = None
+    """Limit its network. Kept by the sandbox, so that it runs in one or not at all."""
+
+    def __post_init__(self) -> None:
+        if self.network is not None and self.sandbox is False:
+            raise ValueError("[network] is kept by the sandbox, and sandbox = false")
 
 
 NAME: Final = "agents"

@@ -64,6 +64,7 @@ class Speech:
         self._line = _Line(pipes, updated)
         self._connection = ClientSideConnection(cast("Client", _Host(permit)), self._line, use_unstable_protocol=True)
         self.loads = False
+        self.forks = False
         self.version = ""
         self.protocol = 0
 
@@ -80,6 +81,8 @@ class Speech:
         can = answer.agent_capabilities
         self.protocol = answer.protocol_version
         self.loads = bool(can and can.load_session)
+        sessions = can.session_capabilities if can else None
+        self.forks = bool(sessions and sessions.fork)
         if answer.agent_info:
             self.version = f"{answer.agent_info.name} {answer.agent_info.version}"[:200]
 
@@ -100,6 +103,14 @@ class Speech:
             "The session could not be loaded", self._connection.load_session(directory, history, _of(servers))
         )
         return _begun(history, answer)
+
+    async def fork(self, history: str, directory: str, servers: list[Server]) -> Begun:
+        """A new conversation with all that was said in another one, which stays as it is. It may be replayed before
+        this returns."""
+        answer = await self._ask(
+            "The session could not be forked", self._connection.fork_session(history, directory, None, _of(servers))
+        )
+        return _begun(answer.session_id, answer)
 
     async def set_mode(self, history: str, mode: str) -> None:
         """Set the client's own mode."""
@@ -132,8 +143,7 @@ class Speech:
         try:
             return await call
         except RequestError as error:
-            detail = error.data.get("details") if isinstance(error.data, dict) else None
-            raise refused(what, error.code, str(detail or error)) from None
+            raise refused(what, error.code, str(error), error.data) from None
         except ValidationError:
             raise refused(what, -32602, "something that is not of the protocol") from None
         except (ConnectionError, RuntimeError, OSError):

@@ -12,14 +12,15 @@ from contextlib import suppress
 from typing import Final
 
 from tallystick.app.driving import Driving
-from tallystick.app.ports import Admission, Envelope, Plan, Receipt
+from tallystick.app.ports import Admission, Began, Envelope, Plan, Receipt
 from tallystick.core.directory import Agent
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.model import Fact, Reason, TaskState
 from tallystick.core.state import Work
 from tallystick.edge.acp import words
-from tallystick.edge.acp.session import Around, Session
+from tallystick.edge.acp.around import Around
+from tallystick.edge.acp.session import Session
 from tallystick.edge.acp.turn import Ended, Running
 
 _BEAT: Final = 5.0
@@ -58,8 +59,8 @@ class AcpTransport:
     # --- where to -----------------------------------------------------------------------------------------------
 
     async def plan(self, agent: Agent, work: Work) -> Plan | None:
-        """The session that is asked for, else one that is idle, else a new one. A session whose work tree another open
-        task needs is not idle, also while that task waits for an answer."""
+        """The session that is asked for (that very one, a new one, a fork), else one that is idle, else a new one. A
+        session whose work tree another open task needs is not idle, also while that task waits for an answer."""
         task = work.task
         seconds = self._driving.limits.session_lease_seconds
         if task.session_wanted:
@@ -70,8 +71,10 @@ class AcpTransport:
         idle = [session for session in known if await self._can_turn_to(session, task.task_id)]
         if task.last_session in idle:
             return self._plan(task.last_session, task.task_id, seconds)
-        chosen = idle[0] if idle else self._driving.new_id(Prefix.SESSION)
-        return self._plan(chosen, task.task_id, seconds)
+        if task.fork_of and (task.fork_of in self._looking or not self._is_free(task.fork_of, "")):
+            return None  # what is forked is a conversation between two turns
+        new = task.fresh or task.fork_of or not idle
+        return self._plan(self._driving.new_id(Prefix.SESSION) if new else idle[0], task.task_id, seconds)
 
     async def _can_turn_to(self, session: str, task_id: str) -> bool:
         held = await self._driving.held(session)
@@ -92,9 +95,10 @@ class AcpTransport:
 
     # --- handing over -------------------------------------------------------------------------------------------
 
-    async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:  # noqa: ARG002
+    async def send(self, envelope: Envelope, began: Began) -> Receipt:  # noqa: ARG002
         """Prompt its session, and stay until nothing more is to be said to it. See `app.ports.Transport`."""
         session = self._session(envelope.session, envelope.agent, envelope.work.task.workspace)
+        session.parent = envelope.work.task.fork_of
         run = Running(session, envelope, self._driving)
         self._running[envelope.task_id] = run
         beat = asyncio.create_task(self._beat(session.session_id))
@@ -103,6 +107,7 @@ class AcpTransport:
                 return await self._carry(session, run)
         finally:
             beat.cancel()
+            await run.let_go()
             self._running.pop(envelope.task_id, None)
             self._rest_later(session)
             self._planned.pop(session.session_id, None)
@@ -180,11 +185,28 @@ class AcpTransport:
         if ended.over:
             await self._driving.failed(work.task.task_id, f"Its budget is used up: {ended.over}.", Reason.BUDGET)
             return Receipt(outcome="told")
+        if ended.stop == "quota":
+            return await self._used_up(session, run, ended, work)
         if ended.stop == "unanswered":
             return Receipt(outcome="unverified", detail=ended.detail)
-        if ended.stop == "lost":
-            return await self._lost(session, run, ended)
+        if ended.stop == "lost" or (ended.stop == "failed" and session.can_go_on):
+            return await self._broke_off(session, run, ended)
         return await self._left_open(session, run, ended, work)
+
+    async def _used_up(self, session: Session, run: Running, ended: Ended, work: Work) -> Receipt:
+        """Its client's quota is used up: the task goes on with whom the agent's own file names, else its requester is
+        told. Nothing is tried again by itself."""
+        if not _wanted(work, session.session_id):
+            return Receipt(outcome="told")
+        other, why = session.own.handover, ""
+        if other:
+            text = words.handed_on(session.agent.alias, ended.detail)
+            why = await self._driving.handed_on(work.task.task_id, other, text)
+            if not why:
+                return Receipt(outcome="told")
+        text = words.used_up(work.task.task_id, session.client.title, ended.detail, why)
+        await self._driving.asked_back(work.task, run.envelope.delivery_id, session.session_id, text)
+        return Receipt(outcome="told")
 
     async def _left_open(self, session: Session, run: Running, ended: Ended, work: Work) -> Receipt | None:
         """A turn ended in order. If the task is still the session's: remind it once, then ask its requester."""
@@ -197,15 +219,27 @@ class AcpTransport:
             return Receipt(outcome="told")
         return None
 
-    async def _lost(self, session: Session, run: Running, ended: Ended) -> Receipt | None:
-        """The client went away in the middle of a turn."""
+    async def _broke_off(self, session: Session, run: Running, ended: Ended) -> Receipt | None:
+        """The client went away in the middle of a turn, or said that the turn failed: something below it may have gone
+        away. How far it was nobody saw; another process of it looks into its own history."""
         await session.close()
         work = ended.work
         run.work = work or run.work
         if work is None or _wanted(work, session.session_id) == "":
             return Receipt(outcome="told")
+        if not self._driving.may_go_on(work.task):
+            return await self._gave_up(session, run, ended, work)
         await self._driving.doubted(run.envelope.task_id, run.assignment_id, ended.detail)
         return await self._look_back(session, run)
+
+    async def _gave_up(self, session: Session, run: Running, ended: Ended, work: Work) -> Receipt:
+        """It broke off again and again. What its client said goes to the requester; of one that is silent a person has
+        to find out what it did."""
+        if ended.stop != "failed":
+            return Receipt(outcome="unverified", detail=f"It broke off {work.task.resumes + 1} times. {ended.detail}")
+        text = words.broke_off(ended.detail)
+        await self._driving.asked_back(work.task, run.envelope.delivery_id, session.session_id, text)
+        return Receipt(outcome="told")
 
     # --- after a restart ------------------------------------------------------------------------------------------
 

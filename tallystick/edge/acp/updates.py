@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from tallystick.core.model import Spent
-from tallystick.edge.acp.registry import Driven, Usage
+from tallystick.edge.acp.registry import Driven
+from tallystick.edge.acp.usage import Meter, Sums
 
 _NOTE: Final = 4000
 """Characters of one note."""
@@ -22,7 +22,6 @@ _KEPT: Final = 64 * 1024
 """Of what a client says of one call, for a request that names the call alone."""
 _OVERLAP: Final = 30
 """The end of a chunk that may be the beginning of an id."""
-_MICROS: Final = 1_000_000
 
 
 class Replay:
@@ -32,11 +31,15 @@ class Replay:
         self.intents: set[str] = set()
         """Prompts of ours that the client's own history has."""
         self.updates = 0
+        self.usage: dict[str, Any] = {}
+        """The newest that the client said of what the conversation used."""
         self._end = ""
 
     def take(self, update: dict[str, Any]) -> None:
         """One update of the history."""
         self.updates += 1
+        if update.get("sessionUpdate") == "usage_update":
+            self.usage = update
         if update.get("sessionUpdate") == "user_message_chunk":
             text = self._end + _text(update)
             self.intents.update(_INTENT.findall(text))
@@ -44,12 +47,11 @@ class Replay:
 
 
 class Turn:
-    """One turn: its words, its tools, what it used."""
+    """One turn: its words, its tools, what it used. `before`: what its session had reported when it began."""
 
-    def __init__(self, client: Driven, before: Spent) -> None:
-        self._client = client
-        self._before = before
-        """What the session had reported before this turn, where the client reports sums over the session."""
+    def __init__(self, client: Driven, before: Sums) -> None:
+        self.meter = Meter(client.reports, before)
+        """What it used."""
         self.updates = 0
         self.words = 0
         """Updates that only a turn can bring."""
@@ -63,21 +65,17 @@ class Turn:
         """The words since the last tool, as far as they fit."""
         self._tools: dict[str, tuple[str, str]] = {}
         self._told: dict[str, dict[str, Any]] = {}
-        self._calls = 0
-        self.session_spent = before
 
     def take(self, update: dict[str, Any]) -> None:
         """One update."""
         self.updates += 1
         kind = update.get("sessionUpdate")
         self.words += kind in _OF_A_TURN
+        self.meter.take(update)
         if kind == "agent_message_chunk":
             self._said(_text(update))
-            self._meta(update)
         elif kind in ("tool_call", "tool_call_update"):
             self._tool(update)
-        elif kind == "usage_update":
-            self._cost(update.get("cost"))
         elif kind == "user_message_chunk":
             self.own_id = str(update.get("messageId") or self.own_id)[:100]
 
@@ -130,62 +128,6 @@ class Turn:
     def has_news(self) -> bool:
         """Whether there is something to note."""
         return bool(self._new)
-
-    # --- what it used ---
-
-    def _cost(self, cost: Any) -> None:
-        if self._client.cost and isinstance(cost, dict) and isinstance(cost.get("amount"), int | float):
-            micros = round(float(cost["amount"]) * _MICROS)
-            self.session_spent = Spent(tokens=self.session_spent.tokens, micros=max(0, micros))
-
-    def _meta(self, update: dict[str, Any]) -> None:
-        usage = (update.get("_meta") or {}).get("usage") if isinstance(update.get("_meta"), dict) else None
-        if self._client.usage is Usage.META_UPDATE and isinstance(usage, dict):
-            self._calls += _number(usage, "totalTokens", "total_tokens")
-
-    def spent(self, seconds: float, answer: dict[str, Any] | None = None) -> Spent:
-        """What this turn used so far, or, with the answer to its prompt, in all."""
-        tokens, known = self._tokens(answer)
-        micros = _since(self.session_spent.micros, self._before.micros) if self._client.cost else 0
-        unknown = (() if known else ("tokens",)) + (() if self._client.cost else ("cost",))
-        return Spent(tokens=tokens, micros=micros, seconds=round(seconds, 3), unknown=unknown)
-
-    def _tokens(self, answer: dict[str, Any] | None) -> tuple[int, bool]:
-        kind = self._client.usage
-        if kind is Usage.META_UPDATE:
-            return self._calls, bool(self._calls)
-        usage = (answer or {}).get("usage") or {}
-        total = _number(usage, "totalTokens") if isinstance(usage, dict) else 0
-        if kind is Usage.META_QUOTA:
-            total = _quota(answer or {})
-        if kind is Usage.SESSION and total:
-            self.session_spent = Spent(tokens=total, micros=self.session_spent.micros)
-            return _since(total, self._before.tokens), True
-        if kind is Usage.NONE or not total:
-            return 0, False
-        return total, kind is not Usage.LAST_CALL
-
-
-def _since(now: int, before: int) -> int:
-    """What came to a sum; one that is smaller than before was begun anew with the client's process."""
-    return now - before if now >= before else now
-
-
-def _quota(answer: dict[str, Any]) -> int:
-    meta = answer.get("_meta")
-    quota = meta.get("quota") if isinstance(meta, dict) else None
-    count = quota.get("token_count") if isinstance(quota, dict) else None
-    if isinstance(count, dict):
-        return sum(_number(count, name) for name in ("input_tokens", "output_tokens"))
-    return count if isinstance(count, int) and not isinstance(count, bool) else 0
-
-
-def _number(values: dict[str, Any], *names: str) -> int:
-    for name in names:
-        found = values.get(name)
-        if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
-            return found
-    return 0
 
 
 def _text(update: dict[str, Any]) -> str:

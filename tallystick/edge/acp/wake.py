@@ -17,7 +17,8 @@ from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.state import Task
 from tallystick.edge.acp import gate, words
-from tallystick.edge.acp.session import SERVER, Session
+from tallystick.edge.acp.launch import SERVER
+from tallystick.edge.acp.session import Session
 from tallystick.edge.acp.transport import AcpTransport
 from tallystick.edge.acp.updates import Turn
 
@@ -86,7 +87,7 @@ class Look:
         self._session = session
         self._summons = summons
         self._driving = driving
-        self._turn = Turn(session.client, session.spent)
+        self._turn = Turn(session.client, session.sums)
         self._denied = 0
         self._ending = asyncio.Event()
 
@@ -104,7 +105,7 @@ class Look:
             return Admission(outcome="refused", detail=str(refusal))
         if self._ending.is_set():
             return Admission(outcome="refused", detail="It was stopped before its turn began.")
-        self._turn = Turn(session.client, session.spent)
+        self._turn = Turn(session.client, session.sums)
         session.took, session.permit = self._took, self._permit
         texts = words.look(self._summons.text, shown.commit if shown else "")
         prompt = asyncio.create_task(session.speech.prompt(session.history, texts))
@@ -143,11 +144,11 @@ class Look:
         try:
             answer = prompt.result()
         except Refused as refusal:
-            if refusal.code is ErrorCode.OFFLINE:
+            if refusal.code is ErrorCode.OFFLINE or self._session.can_go_on:  # what is below it may be gone
                 await self._session.close()
             return Admission(outcome="failed", turn=self.turn_id, detail=str(refusal))
-        spent = self._turn.spent(0.0, answer)
-        self._session.spent = self._turn.session_spent
+        spent = self._turn.meter.spent(0.0, answer)
+        self._session.sums = self._turn.meter.sums
         denied = f"; {self._denied} × denied" if self._denied else ""
         used = f"; {spent.tokens} tokens" if "tokens" not in spent.unknown else ""
         detail = f"{answer.get('stopReason') or 'end_turn'}{used}{denied}"

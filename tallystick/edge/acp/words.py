@@ -111,6 +111,29 @@ def left_open(last_words: str) -> str:
     )
 
 
+def broke_off(detail: str) -> str:
+    """The question that the requester gets when its client says again and again that the turn failed."""
+    return (
+        f"Its turn failed, also after it was begun anew. {detail}\n\nWhat it had done until then may be there. Answer, "
+        "and it goes on with that; or reassign or cancel the task."
+    )
+
+
+def used_up(task_id: str, client: str, detail: str, why: str) -> str:
+    """The question that the requester gets when a client's quota is used up."""
+    tried = f"\n\nIt could not be handed on by itself: {why}" if why else ""
+    return (
+        f"The quota or rate of {client} is used up; nothing is tried again by itself. {detail}{tried}\n\nHand it to "
+        f"another: tally reassign {short(task_id)} @other. It gets a brief of what was done, not the conversation. Or "
+        "answer when there is quota again, and it goes on."
+    )
+
+
+def handed_on(alias: str, detail: str) -> str:
+    """Why a task was given to another agent without anybody asking for it."""
+    return f"The quota or rate of @{alias}'s client is used up; agents/{alias}.toml names who goes on. {detail}"
+
+
 def canary(path: str, shell: str) -> str:
     """The prompt that must be stopped: it proves that the gate is there."""
     tool = f"your tool `{shell}`" if shell else "your tool for shell commands"

@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._is_discarding = False
+        self._is_held = False
         self._is_greeted = False
         self._can_write: asyncio.Future[None] | None = None
         self._late: asyncio.TimerHandle | None = None
@@ -122,8 +123,25 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         self._release()
-        if self._transport and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._read_on()
+
+    def hold(self, is_held: bool) -> None:
+        """A call has enough to do: read no more, or read again."""
+        self._is_held = is_held
+        if is_held and self._transport:
+            self._transport.pause_reading()
+        else:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if self._is_held or self._can_write is not None or not self._transport or self._transport.is_closing():
+            return
+        self._transport.resume_reading()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the client is there and reads what it is sent."""
+        return self._can_write is None and self._transport is not None and not self._transport.is_closing()
 
     def _release(self) -> None:
         waiting, self._can_write = self._can_write, None

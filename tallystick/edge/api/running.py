@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import binascii
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from tallystick.app.calls import CallerFacts, Terminal
@@ -11,6 +12,9 @@ from tallystick.core.errors import Refused, invalid
 
 TEXT = 128 * 1024
 """Characters of output per line, so that no line grows without bound."""
+
+_EARLY = 64
+"""Frames that a client may send before its call listens."""
 
 _DOORS = {"tally": "cli", "mcp": "mcp", "hook": "hook"}
 
@@ -37,6 +41,15 @@ class Line(Protocol):
         """Wait until the client reads again. Raises `Gone`."""
         ...
 
+    def hold(self, is_held: bool) -> None:
+        """Read no more of the client for now, or read again."""
+        ...
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the client is there and reads what it is sent."""
+        ...
+
     def ancestors(self) -> tuple[tuple[str, str], ...]:
         """Names of the client's parents with their processes, looked up once."""
         ...
@@ -49,7 +62,18 @@ class Line(Protocol):
 class RunningCall:
     """Implements `Call`."""
 
-    __slots__ = ("_chunks", "_facts", "_limit", "_line", "_stop", "_waiting", "arguments", "id")
+    __slots__ = (
+        "_chunks",
+        "_early",
+        "_facts",
+        "_heard",
+        "_limit",
+        "_line",
+        "_stop",
+        "_waiting",
+        "arguments",
+        "id",
+    )
 
     def __init__(self, line: Line, call_id: int, arguments: dict[str, Any], stdin_bytes: int) -> None:
         self.id = call_id
@@ -60,6 +84,8 @@ class RunningCall:
         self._stop: asyncio.Event | None = None
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self._chunks: list[bytes] = []
+        self._early: list[Any] = []
+        self._heard: Callable[[Any], None] | None = None
 
     @property
     def facts(self) -> CallerFacts:
@@ -124,6 +150,23 @@ class RunningCall:
             self._stop = asyncio.Event()
         await self._stop.wait()
 
+    def listen(self, take: Callable[[Any], None]) -> None:
+        """From now on frames of the client go to `take`; see `Call`."""
+        early, self._early = self._early, []
+        self._heard = take
+        for frame in early:
+            take(frame)
+
+    def hold(self, is_held: bool) -> None:
+        """Read no more of the client for now, or read again."""
+        self._line.hold(is_held)
+
+    async def frame(self, frame: Any) -> None:
+        """Send a frame of this call."""
+        if not self._line.is_read:
+            await self._line.drained()
+        self._line.write({"id": self.id, "frame": frame})
+
     async def _want(self, kind: str, message: dict[str, Any]) -> Any:
         """Ask the client for something and wait; None when it went away or was interrupted."""
         while kind in self._waiting:  # another part of the same handler asks the same: one after the other
@@ -141,7 +184,9 @@ class RunningCall:
 
     def receive(self, message: dict[str, Any]) -> None:
         """A line of the client that belongs to this call."""
-        if message.get("interrupt") is True:
+        if "frame" in message:
+            self._hear(message["frame"])
+        elif message.get("interrupt") is True:
             self.stop()
         elif "reply" in message:
             self._settle("reply", message["reply"])
@@ -165,6 +210,14 @@ class RunningCall:
         self._stop.set()
         for kind in list(self._waiting):
             self._settle(kind, None)
+
+    def _hear(self, frame: Any) -> None:
+        if self._heard is not None:
+            self._heard(frame)
+        elif len(self._early) < _EARLY:
+            self._early.append(frame)
+        else:
+            raise invalid(f"Call {self.id} does not listen to frames.", "Begin with the operation `reach`.")
 
     def _take(self, encoded: Any) -> None:
         future = self._waiting.get("stdin")

@@ -57,6 +57,7 @@ async def ask_form(run: Run) -> forms.Ask:
         done_when_argv=p.many("done-when-argv"),
         review_by=p.text("review-by"),
         deadline=p.text("deadline"),
+        session=p.text("session"),
         budget=p.text("budget"),
         key=p.text("dedup-key"),
         parent=p.text("parent"),

@@ -69,7 +69,8 @@ def agent(sheet: Sheet, form: forms.AgentShown) -> None:
     sheet.field("level", form.level, f"  ({form.required} required)" if form.required else "")
     for session in form.driven:
         rests = f"  {session['rests_on']}" if session["rests_on"] else ""
-        sheet.field("session", f"{short(session['session_id'])}  {session['client']}  {session['level']}{rests}")
+        fork = f" (fork of {short(session['fork_of'])})" if "fork_of" in session else ""
+        sheet.field("session", f"{short(session['session_id'])}{fork}  {session['client']}  {session['level']}{rests}")
     sheet.field("mode", _mode(form))
     sheet.field("in", ", ".join(form.workspaces))
     sheet.field("owner", form.owner)

@@ -66,8 +66,8 @@ async def down(run: Run) -> int:
 
 
 async def demonstrate(_: Run) -> int:
-    """`tally try`, where it reached the host all the same: it needs a host of its own."""
-    raise Usage("`tally try` is played outside of the host, and takes nothing with it.", "Type it alone: tally try")
+    """`tally try` and `tally demo`, where they reached the host all the same: they need a host of their own."""
+    raise Usage("A demonstration is played outside of the host.", "Type it alone: tally try, or tally demo reach")
 
 
 async def serve_tools(_: Run) -> int:
@@ -207,6 +207,14 @@ VERBS: tuple[Verb, ...] = (
         summary="Show the main job on a real repository, in a temporary place.",
         example="tally try",
         run=demonstrate,
+    ),
+    Verb(
+        name="demo",
+        group=_HOST,
+        summary="Show spokes at work: three programs make a report together, in a temporary place.",
+        example="tally demo reach",
+        run=demonstrate,
+        arguments=(Argument("WHAT", "`reach`: spokes.", choices=("reach",)),),
     ),
     Verb(
         name="mcp",

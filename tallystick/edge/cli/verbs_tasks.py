@@ -140,6 +140,7 @@ VERBS: tuple[Verb, ...] = (
                 argv=True,
             ),
             Option("review-by", "Who reviews the result.", "NAME", completes="agent"),
+            Option("session", "Which session of a driven agent.", "WHICH", choices=("reuse", "fresh", "fork")),
             Option("budget", "What driven sessions may use: tokens=N,cents=N,seconds=N.", "B"),
             Option("deadline", "When it must be handed in: 90s, 2h, 3d from now, or an ISO time.", "D"),
             Option("dedup-key", "A key of your business: asked again, the first result comes back.", "K"),

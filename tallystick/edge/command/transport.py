@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tallystick.app.failpoints import Reached, unmoved
-from tallystick.app.ports import Blobs, Envelope, Git, Job, JobResult, NewId, Plan, Receipt, Runner, Sandbox
+from tallystick.app.ports import Began, Blobs, Envelope, Git, Job, JobResult, NewId, Plan, Receipt, Runner, Sandbox
 from tallystick.core.directory import Agent
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Prefix
@@ -54,7 +54,7 @@ class CommandTransport:
         self._begins: dict[str, bool] = {}
         """What is being sent and has not been started yet; False once it must not be any more."""
 
-    async def send(self, envelope: Envelope, began: Callable[[str, str], Awaitable[None]]) -> Receipt:
+    async def send(self, envelope: Envelope, began: Began) -> Receipt:
         """Run it to its end. See `app.ports.Transport`."""
         job_id = job_of(envelope.delivery_id)
         tree = self._home / "worktrees" / job_id
@@ -113,7 +113,7 @@ class CommandTransport:
             await asyncio.to_thread(lambda: tree.mkdir(mode=0o700, parents=True))
 
     async def _run(
-        self, envelope: Envelope, tree: Path, job_id: str, began: Callable[[str, str], Awaitable[None]]
+        self, envelope: Envelope, tree: Path, job_id: str, began: Began
     ) -> JobResult:
         if envelope.adopted:
             pid = await self._runner.started(job_id)

@@ -87,6 +87,7 @@ _TABLE = (
             _text("parent", "task this is part of, or none; else the one you hold"),
             _text("retry_of", "ended task to try anew"),
             _of("boolean", "wake", "wake it if it sleeps"),
+            _text("session", "of a driven agent", choices=("reuse", "fresh", "fork")),
             _text("key", "asked again with it, the first task comes back"),
         ),
         run=verbs.ask,

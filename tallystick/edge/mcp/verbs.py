@@ -145,6 +145,7 @@ async def ask(desk: Desk, guest: Guest, a: Arguments, key: str) -> Answer:
         parent=a.get("parent", ""),
         retry_of=a.get("retry_of", ""),
         wake=a.get("wake", False),
+        session=a.get("session", ""),
     )
     receipt = await desk.ask(guest, form)
     return Answer(plain(receipt), words.receipt(receipt))

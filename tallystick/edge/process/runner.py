@@ -17,10 +17,10 @@ from typing import Final
 from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.ports import Clock, Job, JobResult, Pipes, RunningJob
 from tallystick.core.errors import Refused, conflict, invalid, unavailable
-from tallystick.edge.process import keeper
+from tallystick.edge.process import keeper, way
 from tallystick.edge.process.folder import About, Folder, Kept, is_job_id, missing, nothing
 from tallystick.edge.process.lines import Lines
-from tallystick.edge.process.sandbox import Trial, command_line, try_out
+from tallystick.edge.process.sandbox import Trial, command_line, nests, try_out
 from tallystick.edge.process.seccomp import filter_for
 
 POLL_SECONDS: Final = 0.1
@@ -36,15 +36,14 @@ class ProcessRunner:
     directory is created 0700; Refused(unavailable) where it cannot be.
     """
 
-    def __init__(
-        self, home: Path, clock: Clock, masks: tuple[str, ...] = (), reached: Reached = unmoved
-    ) -> None:
+    def __init__(self, home: Path, clock: Clock, masks: tuple[str, ...] = (), reached: Reached = unmoved) -> None:
         self._home = home.absolute()
         self._jobs = self._home / "jobs"
         self._clock = clock
         self._masks = masks
         self._reached = reached
         self._trial: Trial | None = None
+        self._nests: bool | None = None
         self._running: dict[str, asyncio.Task[JobResult]] = {}
         self._launched: dict[str, asyncio.Event] = {}
         self._own: set[str] = set()
@@ -157,20 +156,22 @@ class ProcessRunner:
         lines.close()
         process.wait()
 
-    def _launch(
-        self, folder: Folder, job: Job, lines: Lines | None = None
-    ) -> subprocess.Popen[bytes] | JobResult:
+    def _launch(self, folder: Folder, job: Job, lines: Lines | None = None) -> subprocess.Popen[bytes] | JobResult:
         level = self.level() if job.sandbox else "none"
         trial = self._trial or Trial()
-        if job.sandbox and job.sandbox.required and level == "none":
+        if job.sandbox and (job.sandbox.required or job.sandbox.way_out) and level == "none":
             return nothing(job.job_id, f"A sandbox is required and there is none. {trial.reason} {trial.remedy}")
         words, program_filter = [], b""
+        job = way.led_out(job)
         folder.make()
         if job.sandbox and level != "none":
             words = command_line(trial, job.sandbox, job.directory, self._home, folder.path, self._masks)
             if trial.filtered:
                 program_filter = filter_for(
-                    platform.machine(), network=job.sandbox.network, metadata=bool(job.sandbox.writable)
+                    platform.machine(),
+                    network=job.sandbox.network,
+                    loopback=job.sandbox.way_out is not None,
+                    metadata=bool(job.sandbox.writable),
                 )
         about = About(job.label, level, self._clock.boot_id(), self._clock.now(), job.grace_seconds)
         try:
@@ -276,6 +277,12 @@ class ProcessRunner:
     def level(self) -> str:
         """`E3` or `none`, found by really starting a sandbox once."""
         return "none" if self._tried().reason else "E3"
+
+    def nests(self) -> bool:
+        """Whether a job in a sandbox can start one of its own here, found by really doing it once."""
+        if self._nests is None:
+            self._nests = nests(self._tried())
+        return self._nests
 
     def explain(self) -> str:
         """The level in words: which parts of the sandbox work here, or why none and what to do about it."""

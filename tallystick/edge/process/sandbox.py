@@ -23,6 +23,7 @@ INSIDE_TEMPORARY: Final = "/run/job/tmp"
 _PROGRAMS: Final = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 _TRIAL_SECONDS: Final = 20.0
 _RESOLVER: Final = "/etc/resolv.conf"
+_NOBODY: Final = "1000"
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -58,13 +59,26 @@ def try_out() -> Trial:
     )
 
 
-def _starts(program: str, program_filter: bytes) -> str:
-    """ "" when a sandbox starts, otherwise what was said."""
+def nests(trial: Trial) -> bool:
+    """Start a sandbox in a sandbox and see: some systems allow the outer one alone."""
+    inner = (trial.program, "--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--unshare-net", "--")
+    program_filter = filter_for(platform.machine(), network=True, metadata=True) if trial.filtered else b""
+    return not trial.reason and not _starts(trial.program, program_filter, *_nameless(), "--", *inner)
+
+
+def _nameless() -> tuple[str, ...]:
+    """Who is root outside has to be another inside for a sandbox in there: root without rights is not mapped again."""
+    return ("--uid", _NOBODY, "--gid", _NOBODY) if os.getuid() == 0 else ()
+
+
+def _starts(program: str, program_filter: bytes, *more: str) -> str:
+    """ "" when a sandbox starts, otherwise what was said. `more`: further options, or with "--" the command's words."""
     with tempfile.TemporaryFile() as file:
         file.write(program_filter)
         file.seek(0)
         seccomp = ["--seccomp", str(file.fileno())] if program_filter else []
-        argv = [program, "--ro-bind", "/", "/", *_ISOLATION, *seccomp, "--", "/bin/sh", "-c", ":"]
+        words = more if "--" in more else (*more, "--")
+        argv = [program, "--ro-bind", "/", "/", *_ISOLATION, *seccomp, *words, "/bin/sh", "-c", ":"]
         try:
             done = subprocess.run(
                 argv, env={}, capture_output=True, pass_fds=[file.fileno()], timeout=_TRIAL_SECONDS, check=False
@@ -99,6 +113,8 @@ def command_line(
         words += placed
     words += ["--bind", str(job / "home"), INSIDE_HOME, "--bind", str(job / "tmp"), INSIDE_TEMPORARY]
     words += ["--setenv", "HOME", INSIDE_HOME, "--setenv", "TMPDIR", INSIDE_TEMPORARY]
+    if sandbox.nests:
+        words += _nameless()
     if sandbox.network:
         words += ["--share-net", "--ro-bind-try", os.path.realpath(_RESOLVER), os.path.realpath(_RESOLVER)]
     return [*words, "--chdir", landing(directory, general)]

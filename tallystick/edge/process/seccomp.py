@@ -17,6 +17,8 @@ _X32 = 0x40000000
 
 _FAMILIES: Final = (2, 10, 16, 17, 40, 44)
 """AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_VSOCK, AF_XDP."""
+_BEYOND: Final = (17, 40, 44)
+"""Those that no program needs on a loopback of its own. AF_VSOCK leaves the machine whatever the namespace."""
 _IO_URING: Final = (425, 426, 427)
 _NEW_METADATA: Final = (452, 463, 466, 469)
 """fchmodat2, setxattrat, removexattrat, file_setattr: the same number everywhere."""
@@ -40,10 +42,11 @@ _MACHINES: Final = {
 }
 
 
-def filter_for(machine: str, *, network: bool, metadata: bool) -> bytes:
+def filter_for(machine: str, *, network: bool, metadata: bool, loopback: bool = False) -> bytes:
     """The filter for `platform.machine()`, or b"" where there is none.
 
-    `network` lets internet sockets through; `metadata` lets chmod, chown, utime and extended attributes through.
+    `network` lets sockets of all families through, `loopback` those that a network of its own keeps inside;
+    `metadata` lets chmod, chown, utime and extended attributes through.
     """
     known = _MACHINES.get(machine)
     if known is None:
@@ -60,13 +63,13 @@ def filter_for(machine: str, *, network: bool, metadata: bool) -> bytes:
     for number in (*_IO_URING, *refused, *(() if metadata else (*changes, *_NEW_METADATA))):
         program += [_instruction(_JUMP_EQUAL, number, 0, 1), _instruction(_RETURN, _ERRNO | _EPERM)]
     if not network:
-        program += _no_internet(socket)
+        program += _without(socket, _BEYOND if loopback else _FAMILIES)
     return b"".join([*program, _instruction(_RETURN, _ALLOW)])
 
 
-def _no_internet(socket: int) -> list[bytes]:
-    program = [_instruction(_JUMP_EQUAL, socket, 0, 1 + 2 * len(_FAMILIES)), _instruction(_LOAD_WORD, _FIRST_ARGUMENT)]
-    for family in _FAMILIES:
+def _without(socket: int, families: tuple[int, ...]) -> list[bytes]:
+    program = [_instruction(_JUMP_EQUAL, socket, 0, 1 + 2 * len(families)), _instruction(_LOAD_WORD, _FIRST_ARGUMENT)]
+    for family in families:
         program += [_instruction(_JUMP_EQUAL, family, 0, 1), _instruction(_RETURN, _ERRNO | _EACCES)]
     return program
 

@@ -66,7 +66,7 @@ def settled() -> Event:
 
 def task_row(task_id: str, **fields: Any) -> r.TaskRow:
     """A task's row."""
-    texts = dict.fromkeys(("parent", "reason", "holder", "session", "reviewer", "digest"), "")
+    texts = dict.fromkeys(("parent", "reason", "holder", "session", "reviewer", "digest", "capability"), "")
     values = {
         "task_id": task_id,
         "tail": task_id[::-1].lower(),
@@ -145,6 +145,7 @@ class _Dice:
             due_at=self.maybe(self.time()),
             closed_at=None if is_open else self.maybe(self.time()),
             settled=0 if is_open else number(2),
+            capability=choice(("", "", "Count", "Sum")),
         )
 
     def delivery(self) -> r.Row:
@@ -240,6 +241,8 @@ def random_history(seed: int, length: int = 60) -> Iterator[Entry]:
 
 
 _VALUES: dict[str, tuple[Cell, ...]] = {
+    "capability": ("", "Count", "Absent"),
+    "delivery_id": ("dlv_1", "dlv_7", "dlv_none"),
     "party": ("agt_1", "agt_2", "per_1", "nobody"),
     "workspace": ("wsp_1", "wsp_2"),
     "task_id": ("tsk_0000", "tsk_0003", "tsk_none"),

@@ -204,6 +204,31 @@ def outstanding(tables: Tables, *, recipient: str) -> list[Line]:
 
 
 @_named
+def waiting(tables: Tables, *, limit: int) -> list[Line]:
+    """Open deliveries for which a holder of a capability is still to be chosen."""
+    found = [row for row in _rows(tables, "deliveries", open=1) if row["recipient"].startswith("cap:")]
+    return sorted(found, key=lambda row: (row["recipient"], row["due_at"] or 0.0, row["delivery_id"]))[:limit]
+
+
+@_named
+def delivery(tables: Tables, *, delivery_id: str) -> list[Line]:
+    """One delivery."""
+    return _rows(tables, "deliveries", delivery_id=delivery_id)
+
+
+@_named
+def in_hand(tables: Tables, *, party: str) -> list[Line]:
+    """Open tasks for a capability that a holder was handed."""
+    return [row for row in assigned(tables, party=party) if row["session"] and row["capability"]]
+
+
+@_named
+def asked_for(tables: Tables, *, capability: str, limit: int) -> list[Line]:
+    """Tasks that ask for a capability, newest first."""
+    return _newest(_rows(tables, "tasks", capability=capability))[:limit] if capability else []
+
+
+@_named
 def in_trace(tables: Tables, *, trace: str) -> list[Line]:
     """All tasks of a trace."""
     return _rows(tables, "tasks", trace=trace)

@@ -96,6 +96,21 @@ SELECT * FROM deliveries
 WHERE open = 1 AND recipient = :recipient AND fact IN ('claimed', 'admitted', 'recorded', 'working')
 ORDER BY due_at, delivery_id;
 
+-- What waits for a holder to be chosen: recipients that begin with `cap:`.
+-- name: waiting
+SELECT * FROM deliveries
+WHERE open = 1 AND recipient >= 'cap:' AND recipient < 'cap;'
+ORDER BY recipient, due_at, delivery_id LIMIT :limit;
+
+-- name: delivery
+SELECT * FROM deliveries WHERE delivery_id = :delivery_id;
+
+-- name: in_hand
+SELECT * FROM tasks WHERE assignee = :party AND open = 1 AND session > '' AND capability > '' ORDER BY task_id;
+
+-- name: asked_for
+SELECT * FROM tasks WHERE capability = :capability AND capability > '' ORDER BY task_id DESC LIMIT :limit;
+
 -- name: in_trace
 SELECT * FROM tasks WHERE trace = :trace ORDER BY task_id;
 

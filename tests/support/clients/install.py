@@ -1,4 +1,4 @@
-"""Clients come from npm by name and pinned version, into a cache folder of the user, once for all tests and runs.
+"""Clients come from npm or PyPI by name and pinned version, into a cache folder of the user, once for all runs.
 
 A folder appears there whole (it is renamed into its place) or not at all; of several workers that want the same one,
 one installs and the others wait for its lock.
@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clients import pypi
+from tests.support.clients.absent import Absent
 from tests.support.clients.pins import CLIENTS, Pin
 
 SECONDS = 900
@@ -25,10 +27,6 @@ SECONDS = 900
 CHOICE = "TALLY_TEST_CLIENTS"
 """Which clients are driven: names with commas, `all` or `none`. Unset: these four."""
 USUAL = ("codex", "claude", "codex-acp", "claude-agent-acp")
-
-
-class Absent(Exception):
-    """A client that cannot be had; the text says why and what to do."""
 
 
 def cache() -> Path:
@@ -49,6 +47,12 @@ def install(name: str) -> Path:
     place = cache() / f"{name}-{pin.version}"
     if _whole(place, pin):
         return place
+    if pin.python:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(place.with_name(place.name + ".lock")):
+            if not _whole(place, pin):
+                pypi.fetch(pin, place)
+        return place
     npm = shutil.which("npm")
     if npm is None:
         raise Absent(f"{name}: npm was not found. Install nodejs (20 or newer) and npm; tests install the rest.")
@@ -60,7 +64,7 @@ def install(name: str) -> Path:
 
 
 def _whole(place: Path, pin: Pin) -> bool:
-    return (place / "node_modules" / ".bin" / pin.program).exists()
+    return (place / pin.bin / pin.program).exists() and (not pin.python or (place / pypi.WHOLE).exists())
 
 
 @contextmanager

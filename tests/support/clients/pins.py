@@ -11,17 +11,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pin:
-    """A client as it is installed from npm."""
+    """A client as it is installed from npm, or from PyPI."""
 
     name: str
     package: str
     version: str
     program: str
-    """The name in node_modules/.bin."""
+    """The name in `bin`."""
     dialect: str
     """What it speaks with its model: chat, responses, messages or gemini."""
     more: tuple[str, ...] = ()
     """Other packages that are needed beside it."""
+    python: tuple[int, int] | None = None
+    """The oldest Python that it runs with, for one that comes from PyPI."""
+
+    @property
+    def bin(self) -> str:
+        """Where its program is, in its folder."""
+        return "bin" if self.python else "node_modules/.bin"
 
 
 CLIENTS: dict[str, Pin] = {
@@ -42,5 +49,7 @@ CLIENTS: dict[str, Pin] = {
         ),
         Pin("codex-acp", "@agentclientprotocol/codex-acp", "2.6.0", "codex-acp", "responses"),
         Pin("claude-agent-acp", "@agentclientprotocol/claude-agent-acp", "0.101.0", "claude-agent-acp", "messages"),
+        Pin("qwen-acp", "@qwen-code/qwen-code", "0.24.4", "qwen", "chat"),
+        Pin("vibe-acp", "mistral-vibe", "3.0.2", "vibe-acp", "chat", python=(3, 12)),
     )
 }

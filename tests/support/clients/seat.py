@@ -79,7 +79,7 @@ class Seat:
         }
 
     def _surroundings(self) -> dict[str, str]:
-        bins = [self.folder / "node_modules" / ".bin", Path(shutil.which("node") or "/usr/bin/node").parent]
+        bins = [self.folder / self.pin.bin, Path(shutil.which("node") or "/usr/bin/node").parent]
         path = os.pathsep.join([*map(str, bins), str(Path(sys.executable).parent), "/usr/local/bin:/usr/bin:/bin"])
         xdg = {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE": ".local/state"}
         return {
@@ -108,7 +108,7 @@ class Seat:
 
     def argv(self, *words: str) -> list[str]:
         """The program with these words."""
-        return [str(self.folder / "node_modules" / ".bin" / self.pin.program), *words]
+        return [str(self.folder / self.pin.bin / self.pin.program), *words]
 
     def start(self, *words: str, **options: object) -> subprocess.Popen[str]:
         """The program in a process group of its own, with pipes; `options` are Popen's."""

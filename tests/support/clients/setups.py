@@ -173,6 +173,45 @@ def pi(home: Path, cwd: Path, url: str, wishes: Wishes) -> dict[str, str]:
     return {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
 
 
+def qwen(home: Path, cwd: Path, url: str, wishes: Wishes) -> dict[str, str]:
+    """Qwen Code: ~/.qwen/settings.json. What asks and what does not, is a mode of its session."""
+    settings = {
+        "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+        "telemetry": {"enabled": False},
+        "model": {"name": "fake-model"},
+        "mcpServers": _servers(wishes),
+    }
+    write(home / ".qwen" / "settings.json", settings)
+    return {"OPENAI_API_KEY": "dummy", "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "fake-model"}
+
+
+def vibe(home: Path, cwd: Path, url: str, wishes: Wishes) -> dict[str, str]:
+    """Mistral Vibe: ~/.vibe/config.toml."""
+    write(
+        home / ".vibe" / "config.toml",
+        f"""active_model = "fake"
+enable_telemetry = false
+enable_update_checks = false
+enable_auto_update = false
+[[providers]]
+name = "fake"
+api_base = "{url}/v1"
+api_key_env_var = "FAKE_KEY"
+api_style = "openai"
+backend = "generic"
+[[models]]
+name = "fake-model"
+provider = "fake"
+alias = "fake"
+input_price = 1.0
+output_price = 2.0
+""",
+    )
+    return {"FAKE_KEY": "dummy", "MISTRAL_API_KEY": "dummy"}
+
+
 SETUPS: dict[str, Setup] = {
     "codex": codex,
     "claude": claude,
@@ -180,6 +219,8 @@ SETUPS: dict[str, Setup] = {
     "opencode": opencode,
     "pi": pi,
     "pi-acp": pi,
+    "qwen": qwen,
+    "vibe": vibe,
     "codex-acp": codex,
     "claude-agent-acp": claude,
 }

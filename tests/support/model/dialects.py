@@ -35,7 +35,8 @@ def _pieces(answer: Answer) -> list[str]:
     return re.findall(r"\S+\s*|\s+", answer.text) if answer.drip else [answer.text]
 
 
-def _written(answer: Answer) -> int:
+def tokens_written(answer: Answer) -> int:
+    """What the model counts of an answer."""
     return max(1, len(answer.text + json.dumps(answer.args)) // 4)
 
 
@@ -43,7 +44,8 @@ def _written(answer: Answer) -> int:
 
 
 def _chat_usage(answer: Answer, read: int) -> dict[str, int]:
-    return {"prompt_tokens": read, "completion_tokens": _written(answer), "total_tokens": read + _written(answer)}
+    written = tokens_written(answer)
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
 def _chat_call(answer: Answer, key: str) -> dict[str, Any]:
@@ -108,9 +110,9 @@ def _response(answer: Answer, model: str, key: str, read: int, *output: Any) -> 
     usage = {
         "input_tokens": read,
         "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": _written(answer),
+        "output_tokens": tokens_written(answer),
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": read + _written(answer),
+        "total_tokens": read + tokens_written(answer),
     }
     head = {"id": f"resp_{key}", "object": "response", "created_at": _MADE, "model": model}
     state = {"status": "completed", "usage": usage} if output else {"status": "in_progress"}
@@ -156,7 +158,7 @@ def _message(answer: Answer, model: str, key: str, read: int, *content: Any) -> 
     head = {"id": f"msg_{key}", "type": "message", "role": "assistant", "model": model, "content": list(content)}
     usage = {
         "input_tokens": read,
-        "output_tokens": _written(answer) if content else 1,
+        "output_tokens": tokens_written(answer) if content else 1,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
     }
@@ -187,7 +189,7 @@ def _messages_events(answer: Answer, model: str, key: str, read: int) -> Iterato
         yield "content_block_delta", {"index": 0, "delta": delta}
     yield "content_block_stop", {"index": 0}
     done = {"stop_reason": "tool_use" if answer.tool else "end_turn", "stop_sequence": None}
-    yield "message_delta", {"delta": done, "usage": {"output_tokens": _written(answer)}}
+    yield "message_delta", {"delta": done, "usage": {"output_tokens": tokens_written(answer)}}
     yield "message_stop", {}
 
 
@@ -202,7 +204,7 @@ def _gemini_chunk(answer: Answer, model: str, key: str, read: int, part: Any, *,
     candidate: dict[str, Any] = {"index": 0, "content": {"role": "model", "parts": [part]}}
     if last:
         candidate["finishReason"] = "STOP"
-    written = _written(answer)
+    written = tokens_written(answer)
     usage = {"promptTokenCount": read, "candidatesTokenCount": written, "totalTokenCount": read + written}
     return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": model, "responseId": key}
 

@@ -13,8 +13,9 @@ A step is an object. One of:
 - `{"shell": "command"}`: a call of the shell tool, whatever this client calls it.
 - `{"mcp": "server.tool", "args": {…}}`: a call of a tool of an MCP server, whatever this client calls it; where the
   client loads such tools on demand (`ToolSearch` of Claude), it is looked for first, and that is no step of its own;
-  where they are behind a program (`codemode` of Pi), the program calls it.
-- `{"status": 529}`: the request fails so.
+  where they are behind a program (`codemode` of Pi, `run_typescript` of Vibe) or another tool (`tool_call` of Qwen),
+  that calls it.
+- `{"status": 529}`: the request fails so; `"error": {…}`, the fields of its body, where a client looks at them.
 
 and besides: `"delay"`, seconds before the first byte; `"gate": "name"`, nothing is sent before the test says
 `model.open("name")`; `"drip"`, seconds between the words of a text; `"cut": true`, the connection ends half-way.
@@ -87,6 +88,8 @@ class Answer:
     drip: float = 0
     cut: bool = False
     status: int = 200
+    error: Any = None
+    """The body of a failure, in place of one of our own."""
     side: bool = False
     """No step was run."""
     step: int = -1
@@ -130,20 +133,19 @@ def _step(seen: Conversation, at: int, steps: Steps, match: re.Match[str] | None
 
 
 def _made(step: Step, seen: Conversation) -> Answer:
-    around = {name: step[name] for name in ("delay", "gate", "drip", "cut", "status") if name in step}
+    around = {name: step[name] for name in ("delay", "gate", "drip", "cut", "status", "error") if name in step}
     if "shell" in step:
         name = next((name for name in SHELLS if name in seen.tools), None)
         if name is None:
             raise LookupError(f"run a shell: no known one in {seen.tools}")
         args = {SHELLS[name]: step["shell"], **step.get("args", {})}
-        if name in ("Bash", "bash", "run_shell_command"):
+        if name in ("Bash", "bash", "run_shell_command") and "run_typescript" not in seen.tools:
             args.setdefault("description", "Scripted")
         return Answer(tool=name, args=args, **around)
     if "mcp" in step:
-        if "codemode" in seen.tools and _declared(step["mcp"], seen) is None:
-            said = json.dumps(step.get("args", {}), ensure_ascii=False)
-            code = f"return await tools.mcp__{step['mcp'].replace('.', '__', 1)}({said});"
-            return Answer(tool="codemode", args={"code": code}, **around)
+        behind = _behind(step["mcp"], step.get("args", {}), seen)
+        if behind is not None:
+            return Answer(tool=behind[0], args=behind[1], **around)
         name = tool_of(step["mcp"], seen)
         if name in seen.tools or _loaded(name, seen):
             return Answer(tool=name, args=step.get("args", {}), **around)
@@ -164,6 +166,19 @@ def tool_of(name: str, seen: Conversation) -> str:
     if found is None:
         raise LookupError(f"call {name}: it is not among {seen.tools}")
     return found
+
+
+def _behind(name: str, args: dict[str, Any], seen: Conversation) -> tuple[str, dict[str, Any]] | None:
+    """The tool by which a client has the tools of MCP servers called, and its arguments; None where it needs none."""
+    if _declared(name, seen) is not None:
+        return None
+    said = json.dumps(args, ensure_ascii=False)
+    plain = f"mcp__{name.replace('.', '__', 1)}"
+    if "codemode" in seen.tools:
+        return "codemode", {"code": f"return await tools.{plain}({said});"}
+    if "run_typescript" in seen.tools:
+        return "run_typescript", {"code": f"async function main() {{ return await tools.mcp_{name}({said}); }}"}
+    return ("tool_call", {"name": plain, "arguments": args}) if "tool_call" in seen.tools else None
 
 
 def _declared(name: str, seen: Conversation) -> str | None:

@@ -290,7 +290,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif not request.dialect:
             self._nothing(request)
         elif request.counting:
-            self._send(200, {_COUNTED[request.dialect]: _tokens(request)})
+            self._send(200, {_COUNTED[request.dialect]: tokens_read(request)})
         else:
             return True
         return False
@@ -305,9 +305,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.model.wait_at(answer.gate, answer.delay, self.connection)
         if answer.status != 200:
             error = {"type": "api_error", "message": "scripted failure", "code": answer.status}
-            self._send(answer.status, {"type": "error", "error": error})
+            self._send(answer.status, answer.error or {"type": "error", "error": error})
             return
-        words = (request.dialect, answer, request.model or MODELS[0], f"{request.number:06d}", _tokens(request))
+        words = (request.dialect, answer, request.model or MODELS[0], f"{request.number:06d}", tokens_read(request))
         if not request.stream:
             self._send(200, whole(*words))
             return
@@ -342,5 +342,6 @@ def _unwrapped(body: Any) -> Any:
     return body.get("generateContentRequest", body) if isinstance(body, dict) else body
 
 
-def _tokens(request: Request) -> int:
+def tokens_read(request: Request) -> int:
+    """What it counts of a request."""
     return max(1, len(request.raw) // 4)

@@ -27,8 +27,9 @@ from tallystick.edge.api.strict import parse
 Endpoint = Callable[[Door, Identity, Request], Awaitable[ASGIApp]]
 
 
-def application(door: Door, site: Site, mounts: Mapping[str, Mounted]) -> Gate:
-    """Everything that is served, behind the gate; `mounts` by their name, which is also their path."""
+def application(door: Door, site: Site, mounts: Mapping[str, Mounted], sockets: Mapping[str, Mounted]) -> Gate:
+    """Everything that is served, behind the gate; `mounts` by their name, which is also their path, and `sockets`
+    alike for WebSockets."""
     routes = [
         Route("/v1/openapi.json", Known(door, _describe, "GET", "HEAD")),
         Route("/v1/events", Known(door, events, "GET")),
@@ -36,6 +37,8 @@ def application(door: Door, site: Site, mounts: Mapping[str, Mounted]) -> Gate:
         Route("/v1/socket", Known(door, _upgrade, "GET")),
         *(Route(f"/v1/{op}", Known(door, _verb(op), "POST")) for op in door.ops),
         *(Route(f"/{name}", Known(door, mounted(name, app))) for name, app in mounts.items()),
+        *(WebSocketRoute(f"/{name}", Known(door, mounted(name, app))) for name, app in sockets.items()),
+        *(Route(f"/{name}", Known(door, _upgrade, "GET")) for name in sockets),
     ]
     router = Router(routes, redirect_slashes=False, default=Known(door, _nowhere))
     return Gate(router, site, door.diagnostics, door.bounds.head_bytes)

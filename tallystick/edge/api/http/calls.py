@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tallystick.app.calls import CallerFacts, Handler
@@ -17,10 +17,10 @@ DOOR = "http"
 _FIELDS = frozenset({"as", "workspace", "args"})
 
 
-def caller() -> CallerFacts:
+def caller(domains: tuple[str, ...] | None = None) -> CallerFacts:
     """The process behind a token is not known: nothing but the token speaks for it, so it is asserted, has no
     terminal, and what it might say of its environment is not even taken."""
-    return CallerFacts(uid=os.getuid(), pid=0, door=DOOR)
+    return CallerFacts(uid=os.getuid(), pid=0, door=DOOR, domains=domains)
 
 
 class TokenCall:
@@ -50,6 +50,17 @@ class TokenCall:
     async def flushed(self) -> bool:
         """Cannot be known."""
         return False
+
+    def listen(self, take: Callable[[Any], None]) -> None:  # noqa: ARG002
+        """Frames have an address of their own."""
+        raise _no_stream()
+
+    def hold(self, is_held: bool) -> None:
+        """Nothing more comes of it anyway."""
+
+    async def frame(self, frame: Any) -> None:  # noqa: ARG002
+        """Frames have an address of their own."""
+        raise _no_stream()
 
     async def interrupted(self) -> None:
         """Returns when the caller went away or interrupted the call."""
@@ -92,4 +103,6 @@ async def run(diagnostics: Diagnostics, op: str, handler: Handler, call: TokenCa
 
 
 def _no_stream() -> Refused:
-    return unsupported("This operation prints, and this door has no stream for it.", "Use the `tally` command.")
+    return unsupported(
+        "This operation prints or sends frames, and this door has no stream for it.", "Use the `tally` command."
+    )

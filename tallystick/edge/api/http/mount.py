@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tallystick.app.calls import Mounted
+from tallystick.app.calls import CallerFacts, Mounted
 from tallystick.core.errors import denied, invalid
 from tallystick.edge.api.http.calls import as_name, caller
 from tallystick.edge.api.http.door import Door
@@ -30,7 +30,8 @@ def mounted(name: str, app: Mounted) -> Callable[[Door, Identity, Request], Awai
             raise invalid(
                 "The query of this address is not understood.", "It may have `as` and `workspace`, each once."
             )
-        return _Behind(door, app, as_name(identity, given.get("as", "")), given.get("workspace", ""))
+        name_as = as_name(identity, given.get("as", ""))
+        return _Behind(door, app, caller(identity.domains), name_as, given.get("workspace", ""))
 
     return endpoint
 
@@ -38,16 +39,17 @@ def mounted(name: str, app: Mounted) -> Callable[[Door, Identity, Request], Awai
 class _Behind:
     """One request, until it is answered or the host stops."""
 
-    def __init__(self, door: Door, app: Mounted, name: str, workspace: str) -> None:
+    def __init__(self, door: Door, app: Mounted, facts: CallerFacts, name: str, workspace: str) -> None:
         self._door = door
         self._app = app
+        self._facts = facts
         self._name = name
         self._workspace = workspace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # White space around a value is not part of it (RFC 9110 5.5); the parser leaves what stands behind.
         bare = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
-        task = asyncio.ensure_future(self._app(caller(), self._name, self._workspace, bare, receive, send))
+        task = asyncio.ensure_future(self._app(self._facts, self._name, self._workspace, bare, receive, send))
         stops = asyncio.ensure_future(self._door.stopping.wait())
         try:
             await asyncio.wait({task, stops}, return_when=asyncio.FIRST_COMPLETED)

@@ -11,6 +11,7 @@ import uvicorn
 from tallystick.app.calls import Handler, Mounted
 from tallystick.app.desk.interface import Desk
 from tallystick.app.diagnostics import Diagnostics
+from tallystick.core.errors import Refused
 from tallystick.edge.api.http import bounded, openapi
 from tallystick.edge.api.http.app import application
 from tallystick.edge.api.http.bounds import HttpBounds
@@ -33,8 +34,10 @@ class HttpServer:
         announce: Callable[[str], None] = lambda url: None,  # noqa: ARG005
         bounds: HttpBounds | None = None,
         mounts: Mapping[str, Mounted] | None = None,
+        sockets: Mapping[str, Mounted] | None = None,
     ) -> None:
-        """`announce` is told the address once it is bound; `mounts` are what other edges serve here."""
+        """`announce` is told the address once it is bound; `mounts` are what other edges serve here, `sockets` what
+        they serve over WebSocket."""
         self.url = ""
         """Where it is served; known after the start."""
         self.bounds = bounds or HttpBounds()
@@ -45,13 +48,14 @@ class HttpServer:
         self._diagnostics = diagnostics
         self._announce = announce
         self._mounts = mounts or {}
+        self._sockets = sockets or {}
         self._door: Door | None = None
         self._server: uvicorn.Server | None = None
 
     async def start(self) -> None:
         """Listen. Raises `Refused` where the address, the certificate or the token file cannot be used."""
         secure = tls(self._listen)
-        tokens = load_tokens(self._home)
+        tokens = load_tokens(self._home, self._note)
         sock, site = bind(self._listen)
         door = self._door = Door(
             self._desk,
@@ -62,7 +66,7 @@ class HttpServer:
             description=openapi.document(self._ops),
         )
         config = uvicorn.Config(
-            application(door, site, self._mounts),
+            application(door, site, self._mounts, self._sockets),
             interface="asgi3",
             http=bounded.http(self.bounds),
             ws=bounded.websocket(self.bounds),
@@ -86,6 +90,9 @@ class HttpServer:
         await self._server.startup(sockets=[sock])
         self.url = site.url
         self._announce(site.url)
+
+    def _note(self, refused: Refused) -> None:
+        self._diagnostics.record("token refused", detail=refused.message)
 
     async def stop(self) -> None:
         """In order: no new connections and requests, running ones to their end within a bound, then the rest."""

@@ -11,13 +11,13 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from tallystick.core.errors import ErrorCode, Refused, denied
+from tallystick.core.errors import ErrorCode, Refused, denied, invalid
 
 FILE = "token"
 """Where the person's token is, in the home."""
@@ -34,24 +34,53 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """The alias of the agent; empty for the host's person."""
     scope: frozenset[str] | None = None
     """The operations that it opens; None: all that are served over HTTP."""
+    domains: tuple[str, ...] | None = None
+    """The domains that it is registered for; None: those of whoever it stands for."""
 
 
 PERSON = Identity(kind="person")
 """The person whose host this is."""
 
+SPOKES = "tokens"
+"""Where the tokens of spokes are, in the home: one file for each, by its `spoke_id`."""
+OPENED = frozenset({"reach/v1", "reach/v1/frames"})
+"""What the token of a spoke opens."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept of the token of a spoke."""
+
+    sha256: str
+    domains: tuple[str, ...] = ()
+
 
 class Tokens:
     """From a presented secret to an identity, in a time that does not depend on how much of it is right."""
 
-    def __init__(self, person: str, scoped: Mapping[str, Identity] | None = None) -> None:
-        self._known = {digest(person): PERSON, **(scoped or {})}
+    def __init__(
+        self,
+        person: str,
+        scoped: Mapping[str, Identity] | None = None,
+        look: Callable[[], Mapping[str, Identity] | None] = lambda: None,
+    ) -> None:
+        """`scoped` by digest; `look` reads them again if they have changed since, else answers None."""
+        self._person = digest(person)
+        self._scoped = scoped or {}
+        self._look = look
         self.cursor_key = hmac.digest(person.encode(), b"tallystick cursors", "sha256")
         """Seals the cursors of event streams: they last as long as the token."""
 
     def identify(self, presented: str) -> Identity:
         """Whom it stands for. Raises `Refused` `unauthenticated`."""
+        changed = self._look()
+        if changed is not None:
+            self._scoped = changed
         given = digest(presented)
-        found = [identity for known, identity in self._known.items() if hmac.compare_digest(known, given)]
+        known = {self._person: PERSON, **self._scoped}
+        found = [identity for secret, identity in known.items() if hmac.compare_digest(secret, given)]
         if not found:
             raise unknown()
         return found[0]
@@ -71,20 +100,74 @@ def unknown() -> Refused:
     )
 
 
-def load_tokens(home: Path) -> Tokens:
+def load_tokens(home: Path, noted: Callable[[Refused], object] = lambda _refused: None) -> Tokens:
     """The tokens of a home whose lock is held; the person's is made where there is none yet."""
     path = home / FILE
     if not os.path.lexists(path):
-        _make(path)
-    return Tokens(_read(path))
+        _write(path, secrets.token_urlsafe(32).encode())
+    look = SpokeTokens(home / SPOKES, noted)
+    return Tokens(_read(path), look=look)
 
 
-def _make(path: Path) -> None:
-    """A new token, whole on the disk before it has its name."""
-    draft = path.with_name(f".{FILE}-{secrets.token_hex(8)}")
+class SpokeTokens:
+    """The tokens of spokes, read again when one was made or taken away: no host is started anew for them."""
+
+    def __init__(self, folder: Path, noted: Callable[[Refused], object]) -> None:
+        """`noted` is told of files that cannot be trusted."""
+        self._folder = folder
+        self._noted = noted
+        self._seen: tuple[int, ...] = ()
+
+    def __call__(self) -> Mapping[str, Identity] | None:
+        """By digest; None where nothing has changed since the last look."""
+        try:
+            status = self._folder.stat()
+        except OSError:
+            status = None
+        seen = (status.st_mtime_ns, status.st_ino) if status is not None else (0,)
+        if seen == self._seen:
+            return None
+        self._seen = seen
+        files = sorted(self._folder.iterdir()) if status is not None else []
+        return dict(filter(None, (self._usable(file) for file in files if _NAME.fullmatch(file.name))))
+
+    def _usable(self, file: Path) -> tuple[str, Identity] | None:
+        """One that cannot be trusted opens nothing, and locks nobody else out."""
+        try:
+            return _spoke(file)
+        except Refused as refused:
+            self._noted(refused)
+            return None
+
+
+def make_token(home: Path, name: str, domains: tuple[str, ...] = ()) -> str:
+    """A new token for a spoke, in place of an older one: its secret, kept nowhere else. Refused as `invalid`."""
+    if _NAME.fullmatch(name) is None:
+        raise invalid(f"{name[:80]!r} is not valid as spoke_id.", "Use 1 to 63 characters from a-z, 0-9 and '-'.")
+    secret = secrets.token_urlsafe(32)
+    folder = home / SPOKES
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _write(folder / name, msgspec.json.encode(_Kept(digest(secret), domains)))
+    return secret
+
+
+def _spoke(path: Path) -> tuple[str, Identity]:
+    """One token of a spoke, by its digest."""
+    try:
+        kept = msgspec.json.decode(_text(path), type=_Kept)
+    except msgspec.DecodeError:
+        raise _unusable(path, "it does not hold the digest of a token") from None
+    if _DIGEST.fullmatch(kept.sha256) is None:
+        raise _unusable(path, "it does not hold the digest of a token")
+    return kept.sha256, Identity(kind="agent", name=path.name, scope=OPENED, domains=kept.domains)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """A file that only this user can read, whole on the disk before it has its name."""
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        os.write(descriptor, secrets.token_urlsafe(32).encode() + b"\n")
+        os.write(descriptor, data + b"\n")
         os.fsync(descriptor)
         draft.rename(path)
     finally:
@@ -93,6 +176,13 @@ def _make(path: Path) -> None:
 
 
 def _read(path: Path) -> str:
+    text = _text(path)
+    if _SECRET.fullmatch(text) is None:
+        raise _unusable(path, "it does not hold a token")
+    return text
+
+
+def _text(path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -103,12 +193,9 @@ def _read(path: Path) -> str:
             raise _unusable(path, "it is no regular file of yours")
         if status.st_mode & 0o077:
             raise _unusable(path, f"others may read or change it (mode {status.st_mode & 0o7777:04o})")
-        text = os.read(descriptor, _BYTES).decode("ascii", "replace").strip()
+        return os.read(descriptor, _BYTES).decode("ascii", "replace").strip()
     finally:
         os.close(descriptor)
-    if _SECRET.fullmatch(text) is None:
-        raise _unusable(path, "it does not hold a token")
-    return text
 
 
 def _unusable(path: Path, why: str) -> Refused:

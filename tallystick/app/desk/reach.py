@@ -1,0 +1,180 @@
+"""What the desk takes and gives for messages to capabilities. Texts of payload and context are JSON, as they came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tallystick.app.desk.forms import Form
+from tallystick.core.offers import Offer
+
+
+class Held(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a spoke that comes back still has of a delivery."""
+
+    delivery: str
+    fence: int
+    state: str
+    """`begun`, `running`, `done` or `failed`."""
+
+
+class Anchor(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A spoke is there: who it is, what it offers, what it still holds."""
+
+    spoke_id: str
+    """Its name: `[a-z0-9][a-z0-9-]{0,62}`."""
+    store: str
+    """Id of its own store: with the name its lasting identity."""
+    process: str
+    """Which execution it is, as `PID@START`, or any other text that no other execution has."""
+    capabilities: tuple[Offer, ...] | None = None
+    """None: as before."""
+    endpoint: str = ""
+    held: tuple[Held, ...] = ()
+
+
+class Resume(Form, frozen=True, kw_only=True):
+    """What a spoke does with a delivery that it held when it was last seen."""
+
+    delivery: str
+    do: str
+    """`resend` the result, `go_on` with the handler, or `drop` it: somebody else has it, or it is over."""
+
+
+class Anchored(Form, frozen=True, kw_only=True):
+    """A spoke is registered and connected."""
+
+    agent: str
+    session: str
+    workspace: str
+    heartbeat_seconds: float
+    lease_seconds: float
+    resume: tuple[Resume, ...] = ()
+
+
+class Sail(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message to a capability."""
+
+    capability: str
+    """`Name`, or `Name@1.2` for versions from 1.2 up to 2."""
+    payload: str
+    """JSON."""
+    msg_id: str = ""
+    """`msg_` and a ULID, made by the sender; without a key a repeat is known by it. Empty: the host makes one."""
+    key: str = ""
+    context: str = ""
+    """JSON: the slice of context that goes with it."""
+    timeout_ms: int | None = None
+    """How long the sender waits, which is the deadline, too."""
+    stall_after_ms: int = 0
+    to: str = "one"
+    """`one`, or `all` who hold it now."""
+    retry: str = "retreat"
+    """`retreat`: what did not begin is tried again by backoff; `none`: it fails."""
+    domain: str = ""
+    title: str = ""
+    parent: str = ""
+    """An id, `none`, or empty for the one task that the session holds."""
+    group: str = ""
+    """Id of the dispatch that this is a part of."""
+    trace: str = ""
+    on_failure: str = ""
+    review_by: str = ""
+    reply_to: str = ""
+    inputs: tuple[str, ...] = ()
+    at_once: bool = True
+    """Refuse it as offline where no holder can be expected back."""
+
+
+class Sailed(Form, frozen=True, kw_only=True):
+    """What a message has become, after the commit."""
+
+    task_id: str
+    trace_id: str
+    msg_id: str
+    duplicate: bool
+    link: str
+    promise: str
+    tasks: tuple[str, ...] = ()
+    """With `all`: one task for each holder, `task_id` being the first."""
+
+
+class Reached(Form, frozen=True, kw_only=True):
+    """One thing that happened to a message. `what`: `moved`, `begun`, `progress`, `unverified`, and at last `result` or
+    `failed`."""
+
+    task_id: str
+    what: str
+    link: str
+    state: str
+    reason: str
+    version: int
+    spoke: str = ""
+    text: str = ""
+    """Of progress."""
+    fraction: float | None = None
+    payload: str = ""
+    """JSON: the result."""
+    duplicate: bool = False
+    """It was there before this reader came."""
+    code: str = ""
+    """Of a failure: one of the codes of errors, `timeout`, `unverified` or `canceled`."""
+    message: str = ""
+    remedy: str = ""
+
+
+class LinkShown(Form, frozen=True, kw_only=True):
+    """Where a message is."""
+
+    task_id: str
+    link: str
+    changed: bool = True
+
+
+class RouteShown(Form, frozen=True, kw_only=True):
+    """One holder of one capability."""
+
+    capability: str
+    version: str
+    spoke: str
+    endpoint: str
+    weight: int
+    domain: str
+    load: int
+    concurrency: int
+    last_seen: float | None
+    """Seconds ago; null where nothing was heard since the host started, or nothing has to be."""
+    status: str
+    workspace: str
+    first: bool = False
+    """It was the first to offer this capability in this domain here."""
+    pinned: bool = False
+    idempotent: bool = False
+    standing: bool = False
+
+
+class CapabilityShown(Form, frozen=True, kw_only=True):
+    """What became of the newest messages for a capability, counted from the record."""
+
+    capability: str
+    waiting: int
+    asked: int
+    done: int
+    failed: int
+    unverified: int
+    open: int
+    median_seconds: float | None
+    """From the request to the result."""
+
+
+class Routes(Form, frozen=True, kw_only=True):
+    """`tally routes`."""
+
+    routes: tuple[RouteShown, ...]
+    stats: tuple[CapabilityShown, ...] = ()
+
+
+def as_json(value: Any) -> str:
+    """JSON text of a value."""
+    return msgspec.json.encode(value).decode()

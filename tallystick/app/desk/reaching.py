@@ -1,0 +1,186 @@
+"""Messages to capabilities: asking, waiting, taking back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from tallystick.app.desk import reach
+from tallystick.app.desk.anchoring import Anchoring
+from tallystick.app.desk.ground import digest_of
+from tallystick.app.desk.interface import Guest
+from tallystick.app.desk.routes import RouteTable
+from tallystick.app.execute import Outcome
+from tallystick.core import commands as cmd
+from tallystick.core.errors import Refused, conflict, invalid, not_found
+from tallystick.core.events import Text
+from tallystick.core.identity import HOST, Prefix, is_id, short
+from tallystick.core.link import link_of
+from tallystick.core.model import Brief
+from tallystick.core.offers import wanted
+from tallystick.core.route import Holder, addressed, holders
+from tallystick.core.state import Work
+
+_TO: Final = ("one", "all")
+_RETRY: Final = {"retreat": "", "none": "none"}
+_LONGEST_MS: Final = 30 * 86_400_000
+_MESSAGES_KEPT: Final = 10_000
+
+
+class Reaching(Anchoring, RouteTable):
+    """sail, reaches, retreat."""
+
+    async def sail(self, guest: Guest, form: reach.Sail) -> reach.Sailed:
+        """Send a message to one holder of a capability, or to all of them. The same message again (by key, else by its
+        id) is the first one, whatever has become of it."""
+        actor = self.writer(guest)
+        self._check(form)
+        msg_id = form.msg_id or self.s.new_id(Prefix.MESSAGE)
+        trace = form.trace or await self._trace_of(guest, form)
+        to = self._every(guest, form) if form.to == "all" else [None]
+        messages = [self._message(guest, form, msg_id, trace, holder) for holder in to]
+        outcomes = await asyncio.gather(*[self.s.executor.execute(message, actor) for message in messages])
+        return self._sailed(guest, outcomes, msg_id)
+
+    def _check(self, form: reach.Sail) -> None:
+        limits = self.s.limits
+        wanted(form.capability)
+        size = len(form.payload.encode("utf-8", "surrogatepass"))
+        if size > limits.reach_bytes:
+            raise invalid(
+                f"The payload has {size} bytes; the limit is {limits.reach_bytes}.",
+                "Put it into a file and hand over a reference.",
+            )
+        if form.to not in _TO or form.retry not in _RETRY:
+            said = f"to={form.to!r}, retry={form.retry!r}"
+            raise invalid(f"{said} is not understood.", "Use one or all, and retreat or none.")
+        if form.timeout_ms is not None and not 0 < form.timeout_ms <= _LONGEST_MS:
+            raise invalid("The timeout must be between 1 ms and 30 days.", "Give a number in that range.")
+        if form.msg_id and not is_id(form.msg_id, Prefix.MESSAGE):
+            raise invalid("The message id is not valid.", "Send `msg_` and a ULID.")
+
+    async def _trace_of(self, guest: Guest, form: reach.Sail) -> str:
+        """The trace of the parent, named or the one task that the session holds; else a new one."""
+        parent = form.parent
+        if not parent and guest.actor.session:
+            held = await self.s.heads.held.of(guest.actor.session)
+            parent = held[0] if len(held) == 1 else ""
+        if parent in ("", "none"):
+            return self.s.new_id(Prefix.TRACE)
+        work = await self.s.heads.work(await self.task_id(guest, parent))
+        return work.task.trace if work is not None else self.s.new_id(Prefix.TRACE)
+
+    def _every(self, guest: Guest, form: reach.Sail) -> list[Holder | None]:
+        domains = (form.domain,) if form.domain else self.seen_domains(guest)
+        found = holders(form.capability, guest.workspace, self.directory, domains, guest.actor.id)
+        status = self.s.routing.status
+        there = [h for h in found if h.offer.standing or not form.at_once or status(h.agent) != "offline"]
+        if len(found) > self.s.limits.dispatch_parts:
+            most = self.s.limits.dispatch_parts
+            raise invalid(f"{len(found)} agents hold it; the limit is {most}.", "Name a domain.")
+        return [*there] or [None]  # where nobody holds it, or nobody is there, the rules say so in their own words
+
+    def _message(
+        self, guest: Guest, form: reach.Sail, msg_id: str, trace: str, holder: Holder | None
+    ) -> cmd.SubmitTask:
+        key = form.key or msg_id
+        seconds = form.timeout_ms / 1000 if form.timeout_ms is not None else self.s.limits.reach_seconds
+        spec = form.capability
+        to = self._assignee(guest, form, holder)
+        return cmd.SubmitTask(
+            task_id=self.s.new_id(Prefix.TASK),
+            workspace=guest.workspace,
+            trace=trace,
+            delivery_id=self.s.new_id(Prefix.DELIVERY),
+            message_id=msg_id if holder is None else self.s.new_id(Prefix.MESSAGE),
+            text=Text(title=form.title or spec, body=form.payload, brief=Brief(context=form.context)),
+            assignee=to,
+            capability="" if to.startswith("cap:") else spec,
+            key=key if holder is None else f"{key}/{holder.agent.agent_id}",
+            digest=digest_of(spec, form.payload, form.to, form.domain, form.title),
+            deadline_at=self.s.clock.now() + seconds,
+            parent=form.parent if form.parent != "none" else "",
+            group=form.group or (msg_id if holder is not None else ""),
+            retry=_RETRY[form.retry],
+            stall_seconds=form.stall_after_ms / 1000,
+            domain=form.domain,
+            domains=guest.facts.domains,
+            on_failure=self.party(guest, form.on_failure)[0] if form.on_failure else "",
+            reviewer=self.party(guest, form.review_by)[0] if form.review_by else "",
+            reply_to=form.reply_to,
+            at_once=form.at_once,
+        )
+
+    def _assignee(self, guest: Guest, form: reach.Sail, holder: Holder | None) -> str:
+        if holder is not None:
+            return holder.agent.agent_id
+        domains = (form.domain,) if form.domain else self.seen_domains(guest)
+        return addressed(form.capability, guest.workspace, self.directory, domains, guest.actor.id)
+
+    def _sailed(self, guest: Guest, outcomes: list[Outcome], msg_id: str) -> reach.Sailed:
+        works = [outcome.work for outcome in outcomes if outcome.work is not None]
+        first = works[0].task
+        self.remember(guest, first.task_id)
+        self._remember_message(guest, msg_id, first.task_id)
+        return reach.Sailed(
+            task_id=first.task_id,
+            trace_id=first.trace,
+            msg_id=msg_id,
+            duplicate=all(outcome.duplicate for outcome in outcomes),
+            link=link_of(works[0]).value,
+            promise=first.promise,
+            tasks=tuple(work.task.task_id for work in works) if len(works) > 1 else (),
+        )
+
+    def _remember_message(self, guest: Guest, msg_id: str, task_id: str) -> None:
+        self._messages[guest.actor.id, msg_id] = task_id
+        if len(self._messages) > _MESSAGES_KEPT:
+            del self._messages[next(iter(self._messages))]
+
+    async def reaches(self, guest: Guest, task: str) -> AsyncIterator[reach.Reached]:
+        """Where a message is, then all that happens to it, ending with its result or failure."""
+        task_id = await self.task_id(guest, task)
+        async for reached in self.s.reaches.follow(task_id):
+            yield reached
+
+    async def retreat(self, guest: Guest, message: str) -> reach.LinkShown:
+        """Take a message back: what was not begun waits again and is tried later; what was begun is refused, unless its
+        holder is idempotent."""
+        work = await self._message_of(guest, message)
+        task, assignment = work.task, work.assignment
+        if assignment is None or not assignment.in_flight:
+            return reach.LinkShown(task_id=task.task_id, link=link_of(work).value, changed=False)
+        command = cmd.ReturnDelivery(
+            task_id=task.task_id,
+            delivery_id=assignment.delivery_id,
+            retry_at=self.s.clock.now() + self.s.limits.retry_seconds[0],
+            detail=f"{self.directory.alias_of(guest.actor.id)} took it back",
+        )
+        self.writer(guest)
+        try:
+            outcome = await self.s.executor.execute(command, HOST)
+        except Refused:
+            raise conflict(
+                f"Task {short(task.task_id)} has begun at {self.directory.alias_of(task.assignee)}.",
+                f"Wait for it, or stop it: tally cancel {short(task.task_id)}",
+            ) from None
+        after = outcome.work or work
+        return reach.LinkShown(task_id=task.task_id, link=link_of(after).value)
+
+    async def _message_of(self, guest: Guest, message: str) -> Work:
+        """The task of a message by its id, or by the task's."""
+        task_id = self._messages.get((guest.actor.id, message), "")
+        if not task_id and is_id(message, Prefix.MESSAGE):
+            task_id = await self._looked_up(guest, message)
+        work = await self.s.heads.work(task_id or await self.task_id(guest, message))
+        if work is None or guest.actor.id not in (work.task.requester, work.task.subject):
+            raise not_found(f"There is no message {short(message)} of yours.", "List yours with `tally board`.")
+        return work
+
+    async def _looked_up(self, guest: Guest, message: str) -> str:
+        for row in await self.s.views.rows("requested", party=guest.actor.id):
+            work = await self.s.heads.work(str(row["task_id"]))
+            if work is not None and work.task.messages[0].message_id == message:
+                return work.task.task_id
+        raise not_found(f"There is no open message {short(message)} of yours.", "List yours with `tally board`.")

@@ -1,0 +1,161 @@
+"""What came of a push, as the command that records it: a result, a failure, taken back, or in doubt."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from tallystick.app.clock import HighWater
+from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.execute import Executor
+from tallystick.app.heads import Heads
+from tallystick.app.ports import NewId, Receipt
+from tallystick.app.routing import DOOR
+from tallystick.core import commands as cmd
+from tallystick.core.directory import Agent
+from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.events import Text
+from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
+from tallystick.core.limits import Limits
+from tallystick.core.model import Fact, Reason
+from tallystick.core.state import Delivery, Work
+
+_AGAIN_SECONDS = 1.0
+
+
+class Outcomes:
+    """Turns receipts into commands."""
+
+    def __init__(
+        self,
+        heads: Heads,
+        executor: Executor,
+        clock: HighWater,
+        new_id: NewId,
+        limits: Limits,
+        diagnostics: Diagnostics,
+    ) -> None:
+        self._heads = heads
+        self._executor = executor
+        self._clock = clock
+        self._new_id = new_id
+        self._limits = limits
+        self._diagnostics = diagnostics
+
+    async def report(self, agent: Agent, work: Work, delivery_id: str, receipt: Receipt) -> None:
+        """Record what a receipt says. Refused where the task has moved on."""
+        task_id = work.task.task_id
+        if receipt.outcome in ("ended", "told"):
+            return  # whoever ended it says what that means; whoever was told said itself what it did
+        if receipt.outcome == "unverified":
+            if not await self._may_go_elsewhere(agent, work, delivery_id, receipt.detail):
+                await self.unknown(task_id, delivery_id, receipt.detail)
+            return
+        if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
+            await self.tell(self._return(work, delivery_id, receipt.detail), HOST)
+            return
+        if agent.connection == DOOR and await self._is_in_doubt(task_id):
+            await self.tell(self._settled(task_id, receipt), HOST)
+            return
+        actor = Actor(
+            agent.agent_id,
+            ActorKind.AGENT,
+            session=work.task.session,
+            door=DOOR if agent.connection == DOOR else "command",
+            assertion=Assertion.HOST,
+        )
+        try:
+            await self.tell(self._result(work, receipt), actor)
+        except Refused as refusal:
+            await self._fall_short(task_id, receipt, refusal)
+
+    async def _may_go_elsewhere(self, agent: Agent, work: Work, delivery_id: str, detail: str) -> bool:
+        """What a spoke that is gone never began goes to another, and what it began only where it is idempotent: the
+        rules say whether."""
+        if agent.connection != DOOR:
+            return False
+        try:
+            await self.tell(self._return(work, delivery_id, detail), HOST)
+        except Refused:
+            return False
+        return True
+
+    async def _is_in_doubt(self, task_id: str) -> bool:
+        work = await self._heads.work(task_id)
+        return work is not None and work.task.reason is Reason.UNVERIFIED
+
+    def _settled(self, task_id: str, receipt: Receipt) -> cmd.SettleDoubt:
+        """A spoke that is back tells what came of it, after a person was asked: nobody has to look any more."""
+        done = receipt.outcome == "submitted"
+        text = Text(body=receipt.text if done else receipt.detail or "It failed.")
+        delivery = self._new_id(Prefix.DELIVERY)
+        return cmd.SettleDoubt(
+            task_id=task_id, outcome="done" if done else "failed", delivery_id=delivery, text=text
+        )
+
+    def _return(self, work: Work, delivery_id: str, detail: str) -> cmd.ReturnDelivery:
+        retry_at = self._retry_at(work.delivery(delivery_id))
+        return cmd.ReturnDelivery(task_id=work.task.task_id, delivery_id=delivery_id, retry_at=retry_at, detail=detail)
+
+    async def _fall_short(self, task_id: str, receipt: Receipt, refusal: Refused) -> None:
+        """It ended, and what it did is no result (no change, nothing said): a command cannot be told to try again."""
+        text = Text(body=refusal.message)
+        await self.tell(cmd.FailTask(task_id=task_id, text=text, run=receipt.run), HOST)
+
+    async def tell(self, command: cmd.Command, actor: Actor) -> None:
+        """Record what has happened; while nothing can be recorded (a full disk), again and again."""
+        while True:
+            try:
+                await self._executor.execute(command, actor)
+            except Refused as refusal:
+                if refusal.code is not ErrorCode.UNAVAILABLE:
+                    raise
+                await asyncio.sleep(_AGAIN_SECONDS)
+            else:
+                return
+
+    async def is_under_way(self, task_id: str, delivery_id: str) -> bool:
+        """Whether its recipient is known to have begun, and it is not over."""
+        work = await self._heads.work(task_id)
+        delivery = work.delivery(delivery_id) if work else None
+        return delivery is not None and delivery.in_flight and delivery.fact is Fact.WORKING
+
+    async def _has_begun(self, task_id: str, delivery_id: str) -> bool:
+        work = await self._heads.work(task_id)
+        delivery = work.delivery(delivery_id) if work else None
+        return delivery is not None and delivery.fact is Fact.WORKING
+
+    def _result(self, work: Work, receipt: Receipt) -> cmd.Command:
+        task_id = work.task.task_id
+        if receipt.outcome in ("failed", "returned"):
+            return cmd.FailTask(
+                task_id=task_id,
+                text=Text(body=receipt.detail or "It failed."),
+                run=receipt.run,
+                fence=work.task.fence,
+                code=receipt.code,
+            )
+        return cmd.HandInResult(
+            task_id=task_id,
+            message_id=self._new_id(Prefix.MESSAGE),
+            delivery_id="",
+            text=Text(body=receipt.text),
+            commit=receipt.commit,
+            artifacts=receipt.artifacts,
+            changed=receipt.changed,
+            run=receipt.run,
+            fence=work.task.fence,
+        )
+
+    def _retry_at(self, delivery: Delivery | None) -> float:
+        waits = self._limits.retry_seconds
+        wait = waits[min(delivery.retries if delivery else 0, len(waits) - 1)] if waits else 0.0
+        return self._clock.now() + wait * random.uniform(0.8, 1.2)  # noqa: S311 - spreads retries, guards nothing
+
+    async def unknown(self, task_id: str, delivery_id: str, detail: str) -> None:
+        """Nobody knows what became of it."""
+        doubt = cmd.DoubtDelivery(task_id=task_id, delivery_id=delivery_id, detail=detail)
+        try:
+            await self._executor.execute(doubt, HOST)
+        except Refused as refusal:
+            self._diagnostics.record("doubt refused", task=task_id, detail=str(refusal))

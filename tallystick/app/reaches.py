@@ -1,0 +1,182 @@
+"""What becomes of messages, told to those who wait for them: from memory, right after each commit, found by task id.
+
+A reader folds the events of its one task as they come; nothing is looked up, nothing is polled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from tallystick.app.desk.reach import Reached
+from tallystick.app.heads import Heads
+from tallystick.core import events as ev
+from tallystick.core.directory import Directory
+from tallystick.core.fold import evolve
+from tallystick.core.identity import CAPABILITY_PREFIX, short
+from tallystick.core.link import link_of
+from tallystick.core.model import TaskState, place
+from tallystick.core.state import Task, Work
+from tallystick.store.interface import Store
+
+
+class Reaches:
+    """All readers of a host, by task."""
+
+    def __init__(self, store: Store, heads: Heads) -> None:
+        self._store = store
+        self._heads = heads
+        self._readers: dict[str, list[_Reader]] = {}
+
+    def committed(self, recorded: ev.Recorded) -> None:
+        """An event of a task is durable."""
+        for reader in self._readers.get(recorded.stream, ()):
+            reader.told(recorded)
+
+    async def follow(self, task_id: str) -> AsyncIterator[Reached]:
+        """Where the message is, then all that happens to it, ending with its result or failure."""
+        reader = _Reader()
+        self._readers.setdefault(task_id, []).append(reader)
+        try:
+            story = Story(lambda: self._heads.committed_directory)
+            # What comes while the log is read waits with the reader, and what was read is not told again.
+            for recorded in self._heads.histories.of(task_id) or await self._store.load(task_id):
+                story.goes_on(recorded)
+            yield story.so_far()
+            while story.is_open:
+                recorded = await reader.next()
+                told = story.goes_on(recorded) if recorded.version == story.version + 1 else None
+                if told is not None:
+                    yield told
+        finally:
+            left = self._readers[task_id]
+            left.remove(reader)
+            if not left:
+                del self._readers[task_id]
+
+
+class _Reader:
+    """The events of one task for one reader, in order."""
+
+    def __init__(self) -> None:
+        self._came: deque[ev.Recorded] = deque()
+        self._wake = asyncio.Event()
+
+    def told(self, recorded: ev.Recorded) -> None:
+        self._came.append(recorded)
+        self._wake.set()
+
+    async def next(self) -> ev.Recorded:
+        while not self._came:
+            self._wake.clear()
+            await self._wake.wait()
+        return self._came.popleft()
+
+
+class Story:
+    """One message as its sender sees it: folded from the events of its task, in order."""
+
+    def __init__(self, directory: Callable[[], Directory]) -> None:
+        self._directory = directory
+        self._work: Work | None = None
+        self._payload = ""
+        self._code = ""
+        self._verdict = ""
+
+    @property
+    def version(self) -> int:
+        """Of the task, as far as it was told."""
+        return self._work.task.version if self._work else 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its result or failure is still to come."""
+        return self._work is not None and self._work.task.open
+
+    def goes_on(self, recorded: ev.Recorded) -> Reached | None:
+        """One more event: what it means to the sender, or None where it means nothing to it."""
+        before, event = self._work, recorded.event
+        after = self._work = evolve(before, recorded)
+        words = event.text.body if event.text else ""
+        if isinstance(event, ev.ResultHandedIn) or (isinstance(event, ev.DoubtSettled) and event.outcome == "done"):
+            self._payload = words
+        elif isinstance(event, _VERDICTS):
+            self._verdict, self._code = words, getattr(event, "code", "")
+        if not after.task.open:
+            return self._ended(after)
+        if isinstance(event, ev.TaskProgressed):
+            return self._told("progress", after, text=words, fraction=event.fraction)
+        if isinstance(event, ev.DeliveryBegun | ev.TaskClaimed):
+            return self._told("begun", after)
+        if isinstance(event, ev.DeliveryUnverified | ev.TaskDoubted):
+            return self._told("unverified", after, code="unverified", **_doubted(after.task, event.detail))
+        moved = before is not None and link_of(before) is not link_of(after)
+        return self._told("moved", after) if moved else None
+
+    def so_far(self) -> Reached:
+        """Where it stands for somebody who comes late. There must be a first event."""
+        if self._work is None:
+            raise ValueError("a message without events")
+        if not self._work.task.open:
+            return self._ended(self._work, duplicate=True)
+        return self._told("moved", self._work)
+
+    def _ended(self, work: Work, *, duplicate: bool = False) -> Reached:
+        task = work.task
+        if task.state is TaskState.COMPLETED:
+            return self._told("result", work, payload=self._payload, duplicate=duplicate)
+        code = self._code if self._code and task.state is TaskState.FAILED else _code(task)
+        said = f": {self._verdict}" if self._verdict else ""
+        message = f"Task {short(task.task_id)} is {task.place.replace('_', ' ')}{said}"
+        return self._told("failed", work, code=code, message=message, remedy=_REMEDY, duplicate=duplicate)
+
+    def _told(self, what: str, work: Work, **given: object) -> Reached:
+        task = work.task
+        fields = {
+            "task_id": task.task_id,
+            "what": what,
+            "link": link_of(work).value,
+            "state": task.state.value,
+            "reason": task.reason.value,
+            "version": task.version,
+            "spoke": self._holder(task),
+            **given,
+        }
+        return Reached(**fields)  # type: ignore[arg-type]
+
+    def _holder(self, task: Task) -> str:
+        holder = task.holder or task.last_holder or task.assignee
+        if not holder or holder.startswith(CAPABILITY_PREFIX):
+            return ""
+        return self._directory().alias_of(holder).removeprefix("@")
+
+
+_VERDICTS = (ev.TaskFailed, ev.TaskDeclined, ev.ResultRefused, ev.TaskCanceled, ev.DoubtSettled, ev.TaskTurnedAway)
+"""Events whose words say why there is no result."""
+
+_CODES: Final = {
+    "failed/error": "unavailable",
+    "failed/expired": "timeout",
+    "failed/no_route": "no_route",
+    "failed/offline": "offline",
+    "failed/exhausted": "unavailable",
+    "failed/refuted": "invalid",
+    "failed/budget": "denied",
+}
+_REMEDY: Final = "Send it again as a new message if it is still wanted; `tally trace ID` shows what happened."
+
+
+def _code(task: Task) -> str:
+    by_state = {TaskState.CANCELED: "canceled", TaskState.REJECTED: "denied"}
+    return by_state.get(task.state) or _CODES[place(task.state, task.reason)]
+
+
+def _doubted(task: Task, detail: str) -> dict[str, str]:
+    return {
+        "message": f"It was begun, and what became of it is not known: {detail or 'its holder is gone'}",
+        "remedy": f"It comes clear when the spoke returns; else a person tells: tally verify {short(task.task_id)}",
+    }
+
+

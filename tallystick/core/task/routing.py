@@ -1,0 +1,100 @@
+"""Asking for a capability: who may be asked, in which domains, and what can be promised.
+
+Whoever may not see a holder is told the same as where there is none.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tallystick.core import commands as cmd
+from tallystick.core.directory import Agent
+from tallystick.core.errors import ErrorCode, Refused, invalid
+from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind
+from tallystick.core.model import Promise
+from tallystick.core.route import domains_of, holders
+from tallystick.core.state import Context, Task
+
+RETRIES: Final = ("", "none")
+
+
+class Asked(NamedTuple):
+    """A capability that is asked for, and from whom it may come."""
+
+    spec: str
+    workspace: str
+    domains: tuple[str, ...]
+    requester: str
+    at_once: bool = False
+
+
+def asked(c: cmd.SubmitTask, requester: str, ctx: Context) -> Asked | None:
+    """What capability a request is for; None where it is for a party by its name."""
+    if c.retry not in RETRIES:
+        raise invalid(f"{c.retry!r} is no way to try again.", "Use none, or leave it out to try again by backoff.")
+    routed = c.assignee.startswith(CAPABILITY_PREFIX)
+    spec = c.assignee.removeprefix(CAPABILITY_PREFIX) if routed else c.capability
+    if not spec:
+        return None
+    seen = (
+        ()
+        if ctx.actor.kind is ActorKind.HOST and c.domains is None
+        else domains_of(requester, c.domains, ctx.directory)
+    )
+    if c.domain and seen and c.domain not in seen:
+        raise no_route(spec)
+    return Asked(spec, c.workspace, (c.domain,) if c.domain else seen, requester, c.at_once)
+
+
+def again(task: Task, assignee: str, ctx: Context) -> Asked | None:
+    """What capability a task is given to somebody else for: another one, or the same of a named spoke."""
+    if assignee.startswith(CAPABILITY_PREFIX):
+        return Asked(assignee.removeprefix(CAPABILITY_PREFIX), task.workspace, task.domains, task.requester)
+    agent = ctx.directory.agents.get(assignee)
+    is_spoke = agent is not None and agent.connection == "spoke"
+    return (
+        Asked(task.capability, task.workspace, task.domains, task.requester) if is_spoke and task.capability else None
+    )
+
+
+def check_holder(assignee: str, wanted: Asked, ctx: Context) -> Agent | None:
+    """The named agent, if it holds what is asked for; None where the host is to choose and may."""
+    found = holders(wanted.spec, wanted.workspace, ctx.directory, wanted.domains, wanted.requester)
+    if not assignee.startswith(CAPABILITY_PREFIX):
+        named = next((holder.agent for holder in found if holder.agent.agent_id == assignee), None)
+        if named is None:
+            raise no_route(wanted.spec)
+        return named
+    if not found:
+        raise no_route(wanted.spec)
+    away = not any(holder.agent.agent_id in ctx.live or holder.offer.standing for holder in found)
+    if wanted.at_once and away:
+        names = ", ".join(f"@{holder.agent.alias}" for holder in found[:5])
+        raise Refused(
+            ErrorCode.OFFLINE,
+            f"Every holder of {wanted.spec!r} is offline: {names}.",
+            f"Start one of them, or let it wait: tally ask cap:{wanted.spec} TITLE",
+        )
+    return None
+
+
+def no_route(spec: str) -> Refused:
+    """Nobody offers it, or nobody that this caller may see: the same words for both."""
+    return Refused(
+        ErrorCode.NO_ROUTE,
+        f"Nobody here offers {spec!r}.",
+        "See who offers what with `tally routes`, or join one with --capability.",
+    )
+
+
+def promise(wanted: Asked, ctx: Context) -> Promise:
+    """What is promised where the host chooses: as good as the best of the holders. It is stored in any case."""
+    found = holders(wanted.spec, wanted.workspace, ctx.directory, wanted.domains, wanted.requester)
+    if any(holder.agent.agent_id in ctx.live for holder in found):
+        return Promise.LIVE
+    return Promise.MAILBOX if any(holder.offer.standing for holder in found) else Promise.OFFLINE
+
+
+def patience(c: cmd.SubmitTask, ctx: Context) -> float:
+    """The deadline of a message for a capability that was given none: it does not wait for ever."""
+    return ctx.now + ctx.limits.anchor_seconds if c.assignee.startswith(CAPABILITY_PREFIX) else 0.0

@@ -1,0 +1,263 @@
+"""One delivery on its way to a spoke: from SAIL to what became of it.
+
+One task carries it; what the spoke says of it comes to that task in order. The host records BEGIN before it answers it,
+and the handler runs only after that answer: without a recorded BEGIN nothing has run and nothing ever will, because a
+late BEGIN is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from tallystick.app.ports import Began, Envelope, Receipt
+from tallystick.core.errors import Refused, conflict
+from tallystick.edge.spoke import frames as f
+from tallystick.edge.spoke.errors import refusal
+
+RETREAT_SECONDS: Final = 5.0
+"""How long a spoke may take to say that a handler was stopped."""
+
+
+class Turn(Enum):
+    """What happens to a delivery without a frame of its spoke."""
+
+    LOST = "the connection of its spoke is gone"
+    BACK = "its spoke is back and goes on with it"
+    ENDED = "the host ends it"
+    SILENT = "nothing came in time"
+
+
+_PASSING: Final = frozenset({"unavailable", "internal", "canceled"})
+"""Codes of what may be otherwise in a moment, or elsewhere."""
+
+Said = f.Shape | Turn
+Send = Callable[[f.Frame], Awaitable[None]]
+"""Sends to the spoke as it is connected now. Raises `ConnectionError` where it is not."""
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for one delivery besides its words."""
+
+    sail: f.Frame
+    ack_seconds: float
+    begin_seconds: float
+    is_idempotent: bool
+    """What was begun and lost is not waited for: another may do it again."""
+    check_result: Callable[[Any], str]
+    """What is wrong with the shape of a result; empty for nothing."""
+
+
+class Words(Protocol):
+    """What of a delivery is recorded before its outcome."""
+
+    async def noted(self, envelope: Envelope, progress: f.Progress) -> None:
+        """The spoke told how far it is."""
+        ...
+
+    async def doubted(self, envelope: Envelope, detail: str) -> None:
+        """It had begun, and its spoke is gone."""
+        ...
+
+
+class Carried:
+    """Carries one delivery. `hear` what comes in; `carry` stays until the outcome is known."""
+
+    def __init__(
+        self,
+        envelope: Envelope,
+        terms: Terms,
+        send: Send,
+        began: Began,
+        words: Words,
+    ) -> None:
+        self.envelope = envelope
+        self.has_begun = envelope.adopted
+        self.outcome = ""
+        """The kind of frame that told how it ended; empty for none."""
+        self.stopped = asyncio.Event()
+        """Set once its outcome is known."""
+        self.is_lost = False
+        """It has begun, and nobody is there who knows how it goes."""
+        self._terms = terms
+        self._send = send
+        self._began = began
+        self._words = words
+        self._said: deque[Said] = deque()
+        self._come: asyncio.Future[None] | None = None
+        self._progress: f.Progress | None = None
+        self._noting: asyncio.Task[None] | None = None
+
+    @property
+    def msg_id(self) -> str:
+        """The message that it is an attempt of."""
+        return self._terms.sail.header.msg_id
+
+    # --- what comes in ------------------------------------------------------------------------------------------
+
+    def hear(self, said: Said) -> None:
+        """The spoke said something of it, or its connection is gone, or the host ends it."""
+        if isinstance(said, f.Progress):
+            self._note(said)
+            return
+        if isinstance(said, f.Begin | f.Result | f.Failure) and said in self._said:
+            return  # sent again before the first was looked at
+        self._said.append(said)
+        if self._come is not None and not self._come.done():
+            self._come.set_result(None)
+
+    async def _next(self, seconds: float | None = None) -> Said:
+        """What is said next; `SILENT` where nothing is said for so long."""
+        if self._said:
+            return self._said.popleft()
+        loop = asyncio.get_running_loop()
+        come = self._come = loop.create_future()
+        late = None if seconds is None else loop.call_later(seconds, self.hear, Turn.SILENT)
+        try:
+            await come
+        finally:
+            if late is not None:
+                late.cancel()
+        return self._said.popleft()
+
+    def _note(self, progress: f.Progress) -> None:
+        """Of progress that comes faster than it is recorded only the newest is kept."""
+        if not self.has_begun or not self.is_of(progress.fence) or self.stopped.is_set():
+            return
+        self._progress = progress
+        if self._noting is None:
+            self._noting = asyncio.get_running_loop().create_task(self._note_all())
+
+    async def _note_all(self) -> None:
+        while self._progress is not None:
+            progress, self._progress = self._progress, None
+            await self._words.noted(self.envelope, progress)
+        self._noting = None
+
+    # --- from SAIL to the outcome -------------------------------------------------------------------------------
+
+    async def carry(self) -> Receipt:
+        """Hand it over and stay until something became of it."""
+        try:
+            receipt = None if self.envelope.adopted else await self._start()
+            if receipt is None:
+                receipt = await self._finish()
+            if self._noting is not None:
+                await asyncio.wait({self._noting})  # what was said before the end is recorded before it
+            return receipt
+        finally:
+            self.stopped.set()
+
+    async def _start(self) -> Receipt | None:
+        """Until it has begun; or how it did not, and never will."""
+        try:
+            await self._send(self._terms.sail)
+            seconds = self._terms.ack_seconds
+            while True:
+                said = await self._next(seconds)
+                if isinstance(said, f.Begin):
+                    return await self._begin(said)
+                if isinstance(said, f.Failure):
+                    return self._refused(said)
+                if isinstance(said, Turn):
+                    return await self._not_begun(said)
+                seconds = self._terms.begin_seconds  # it is in the queue of the spoke
+        except ConnectionError:
+            return _returned(f"It was not handed over: {Turn.LOST.value}.")
+
+    def _refused(self, said: f.Failure) -> Receipt:
+        """The spoke said no before it began: for now, for good, or because it does not know itself what it did."""
+        detail = said.message or f"The spoke did not take it: {said.code}."
+        if said.of == "SAIL" or said.code in _PASSING:
+            return _returned(detail)
+        self.outcome = "FAIL"
+        if said.code == "unverified":
+            return Receipt(outcome="unverified", detail=detail)
+        return _failed(said.code, detail)
+
+    async def _not_begun(self, turn: Turn) -> Receipt:
+        if turn is not Turn.LOST:
+            await self._retreat(turn)
+        return Receipt(outcome="ended") if turn is Turn.ENDED else _returned(f"It was not begun: {turn.value}.")
+
+    async def _begin(self, begin: f.Begin) -> Receipt | None:
+        """Record it, then let the handler run; nothing runs where it cannot be recorded."""
+        if begin.fence != self.envelope.fence:
+            await self._answer_begin(conflict("That BEGIN is of an earlier attempt.", "Drop it."))
+            return _returned("The spoke began an earlier attempt.")
+        if not await self._began(self.envelope.session, "BEGIN stored by the spoke"):
+            await self._answer_begin(conflict("The message is in other hands, or over.", "Drop it."))
+            return Receipt(outcome="ended", detail="It was over before it began.")
+        self.has_begun = True
+        await self._answer_begin(None)
+        return None
+
+    async def _answer_begin(self, refused: Refused | None) -> None:
+        delivery = self.envelope.delivery_id
+        body: f.Shape = f.Ack(of="BEGIN", delivery=delivery)
+        if refused is not None:
+            body = refusal(refused, "BEGIN", delivery)
+        try:
+            await self._send(f.frame("FAIL" if refused else "ACK", self.msg_id, body))
+        except ConnectionError:
+            return  # the loss itself is told too, and the spoke asks again when it is back
+
+    async def _finish(self) -> Receipt:
+        """From the recorded BEGIN to the outcome, however often its spoke is lost and comes back meanwhile."""
+        is_ending = False
+        while True:
+            said = await self._next(RETREAT_SECONDS if is_ending else None)
+            if isinstance(said, f.Result | f.Failure) and self.is_of(said.fence):
+                return self._over(said, is_ending=is_ending)
+            if isinstance(said, f.Begin) and self.is_of(said.fence):
+                await self._answer_begin(None)
+            elif said is Turn.LOST:
+                self.is_lost = True
+                if self._terms.is_idempotent:
+                    return Receipt(outcome="unverified", detail="Its spoke was lost while it worked.")
+                await self._words.doubted(self.envelope, "Its spoke was lost while it worked.")
+            elif said is Turn.BACK:
+                self.is_lost = False
+            elif said is Turn.ENDED:
+                is_ending = True
+                await self._retreat(Turn.ENDED)
+            if is_ending and self.is_lost:
+                return Receipt(outcome="ended", detail="Its spoke is gone, and may still work at it.")
+
+    def is_of(self, fence: int) -> bool:
+        """Whether that is the fence it was handed over with; a restart of the host raises it once."""
+        return fence in (self.envelope.fence, self.envelope.work.task.fence_before or self.envelope.fence)
+
+    def _over(self, said: f.Result | f.Failure, *, is_ending: bool) -> Receipt:
+        if isinstance(said, f.Failure):
+            self.outcome = "FAIL"
+            if is_ending and said.code == "canceled":
+                return Receipt(outcome="ended", detail="The spoke stopped it.")
+            if said.code == "unverified":  # it came back, and does not know itself
+                return Receipt(outcome="unverified", detail=said.message)
+            return _failed(said.code, said.message or f"The handler failed: {said.code}.")
+        self.outcome = "RESULT"
+        wrong = self._terms.check_result(said.payload)
+        if wrong:
+            return _failed("invalid", f"The result has the wrong shape: {wrong}.")
+        return Receipt(outcome="submitted", text=msgspec.json.encode(said.payload).decode())
+
+    async def _retreat(self, turn: Turn) -> None:
+        body = f.Retreat(delivery=self.envelope.delivery_id, why=turn.value)
+        try:
+            await self._send(f.frame("RETREAT", self.msg_id, body))
+        except ConnectionError:
+            return  # its loss is told too
+
+
+def _failed(code: str, detail: str) -> Receipt:
+    return Receipt(outcome="failed", code=code, detail=detail)
+
+
+def _returned(detail: str) -> Receipt:
+    return Receipt(outcome="returned", detail=detail)

@@ -1,0 +1,202 @@
+"""Everybody who is connected, and what is on its way to them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from tallystick.app.calls import Call, CallerFacts
+from tallystick.app.desk import reach
+from tallystick.app.desk.interface import Desk
+from tallystick.app.ports import Envelope
+from tallystick.core.errors import Refused, conflict, invalid
+from tallystick.core.limits import Limits
+from tallystick.edge.spoke import frames as f
+from tallystick.edge.spoke.carried import Carried, Turn
+from tallystick.edge.spoke.errors import refusal
+from tallystick.edge.spoke.line import Line, Link, LinkLine
+from tallystick.edge.spoke.moorings import Spoke
+from tallystick.edge.spoke.visit import Visit
+
+_OVER: Final = ("done", "failed")
+SETTLED: Final = 10_000
+"""Deliveries whose recorded outcome is remembered, for a spoke that missed the acknowledgement."""
+
+
+class Hub:
+    """One for a host. Serves the operation `reach`, and lines of every other kind. A service: it ends the visits."""
+
+    def __init__(
+        self, desk: Desk, limits: Limits, now: Callable[[], float], unforeseen: Callable[[str, Exception], Refused]
+    ) -> None:
+        """`now`: UTC seconds. `unforeseen` records an error of ours and says how a program is told of it."""
+        self.desk = desk
+        self.limits = limits
+        self.now = now
+        self.spokes: dict[str, Spoke] = {}
+        """By session."""
+        self.carried: dict[str, Carried] = {}
+        """By delivery: from the dispatch to the recorded outcome."""
+        self.is_stopping = False
+        self._unforeseen = unforeseen
+        self._visits: set[Visit] = set()
+        self._given_up: set[str] = set()
+        self._settled: OrderedDict[str, None] = OrderedDict()
+
+    # --- a service ----------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Nothing to begin: programs come by themselves."""
+
+    async def stop(self) -> None:
+        """Send everybody away. What is on its way stays so, and is taken back by the next host."""
+        self.is_stopping = True
+        for visit in list(self._visits):
+            visit.leave()
+
+    # --- visits -------------------------------------------------------------------------------------------------
+
+    async def __call__(self, call: Call) -> None:
+        """The operation `reach`: one long call, frames in both directions."""
+        given = call.arguments
+        await self.serve(call, _text(given.get("as", ""), "as"), _text(given.get("workspace", ""), "workspace"))
+
+    async def serve(self, line: Line, as_name: str = "", workspace: str = "", *, secret: str = "") -> None:
+        """Serve one program for as long as it is connected. `secret`: what is posted to it is signed with."""
+        visit = Visit(self, line, as_name, workspace, secret)
+        self._visits.add(visit)
+        try:
+            await visit.stay()
+        finally:
+            self._visits.discard(visit)
+
+    async def attach(self, link: Link, facts: CallerFacts, as_name: str = "", workspace: str = "") -> None:
+        """Serve a program inside this process, over its end of a link, until that ends."""
+        line = LinkLine(link, facts)
+        try:
+            await self.serve(line, as_name, workspace)
+        finally:
+            line.close()
+
+    def unforeseen(self, error: Exception) -> Refused:
+        """What a program is told of an error of ours: a reference number."""
+        return self._unforeseen("reach", error)
+
+    # --- spokes -------------------------------------------------------------------------------------------------
+
+    def check_free(self, body: f.Anchor, visit: Visit) -> None:
+        """Refuse a second process under the id of one that is connected: the live one wins."""
+        for spoke in self.spokes.values():
+            same = spoke.name == body.spoke_id and spoke.visit is not visit
+            if same and spoke.process != body.incarnation:
+                raise conflict(
+                    f"The spoke {body.spoke_id!r} is connected already, as process {spoke.process}.",
+                    "Give this one another spoke_id, or stop the other.",
+                )
+
+    def came(self, spoke: Spoke) -> None:
+        """A spoke is here; the same process over an older connection is not any more."""
+        before = self.spokes.get(spoke.session)
+        self.spokes[spoke.session] = spoke
+        if before is not None and before.visit is not spoke.visit:
+            before.visit.leave()
+
+    def left(self, spoke: Spoke) -> None:
+        """A connection of a spoke is gone: who carries something to it is told, unless it is back already."""
+        if self.spokes.get(spoke.session) is not spoke:
+            return
+        del self.spokes[spoke.session]
+        if self.is_stopping:
+            return
+        self.desk.lost(spoke.session, spoke.process)
+        for carried in list(self.carried.values()):
+            if carried.envelope.session == spoke.session:
+                carried.hear(Turn.LOST)
+
+    def of_agent(self, agent: str) -> Spoke | None:
+        """Where an agent is connected as a spoke."""
+        return next((spoke for spoke in self.spokes.values() if spoke.agent == agent), None)
+
+    def resume(self, anchored: reach.Anchored) -> tuple[f.Resume, ...]:
+        """What a spoke that is back does with what it held: what is still waited for goes on, the rest is dropped."""
+        for one in anchored.resume:
+            carried = self.carried.get(one.delivery)
+            if one.do == "drop":
+                self._given_up.discard(one.delivery)
+            elif carried is not None:
+                carried.hear(Turn.BACK)
+        return tuple(f.Resume(delivery=one.delivery, do=one.do) for one in anchored.resume)
+
+    # --- deliveries ---------------------------------------------------------------------------------------------
+
+    def hear(self, visit: Visit, frame: f.Frame) -> None:
+        """What a spoke says of a delivery."""
+        body = frame.body
+        assert isinstance(body, f.Ack | f.Begin | f.Progress | f.Result | f.Failure)  # noqa: S101
+        carried = self.carried.get(body.delivery)
+        if carried is not None and visit.spoke is not None and carried.envelope.session == visit.spoke.session:
+            if not carried.stopped.is_set():  # else its outcome is being recorded, and is acknowledged then
+                carried.hear(body)
+        elif not isinstance(body, f.Ack | f.Progress):
+            visit.begin(self._answer_late(visit, frame, body.delivery))
+
+    async def _answer_late(self, visit: Visit, frame: f.Frame, delivery: str) -> None:
+        """Nobody waits for that any more: it is recorded, or it no longer counts."""
+        of, msg_id = frame.header.msg_type, frame.header.msg_id
+        if delivery in self._settled and of != "BEGIN":
+            await visit.reply("ACK", msg_id, f.Ack(of=of, delivery=delivery))
+            return
+        late = conflict("The host does not wait for that delivery: it was given up, or is in other hands.", "Drop it.")
+        await visit.reply("FAIL", msg_id, refusal(late, of, delivery))
+
+    def settled(self, delivery: str) -> None:
+        """The outcome is recorded: the spoke may forget it."""
+        carried = self.carried.pop(delivery, None)
+        if carried is not None and carried.is_lost:
+            self._given_up.add(delivery)
+        if carried is None or not carried.outcome:
+            return
+        self._settled[delivery] = None
+        if len(self._settled) > SETTLED:
+            self._settled.popitem(last=False)
+        spoke = self.spokes.get(carried.envelope.session)
+        if spoke is not None:
+            spoke.visit.begin(spoke.visit.reply("ACK", carried.msg_id, f.Ack(of=carried.outcome, delivery=delivery)))
+
+    def is_given_up(self, delivery: str) -> bool:
+        """Whether it had begun, was given up while its spoke was away, and may still run there."""
+        return delivery in self._given_up
+
+    async def noted(self, envelope: Envelope, progress: f.Progress) -> None:
+        """See `carried.Words`."""
+        with suppress(Refused):  # the task is in other hands by now
+            await self.desk.told(
+                envelope.session, envelope.task_id, envelope.fence, progress.text, fraction=progress.fraction
+            )
+
+    async def doubted(self, envelope: Envelope, detail: str) -> None:
+        """See `carried.Words`."""
+        with suppress(Refused):
+            await self.desk.doubted(envelope.task_id, envelope.delivery_id, detail)
+
+    def withdrawn(self, task_id: str) -> None:
+        """A message was taken back by who sent it: its spoke need not begin it."""
+        for carried in self.carried.values():
+            if carried.envelope.task_id == task_id:
+                carried.hear(Turn.ENDED)
+
+    async def send(self, session: str, frame: f.Frame) -> None:
+        """Send to a spoke as it is connected now. Raises `ConnectionError` where it is not."""
+        spoke = self.spokes.get(session)
+        if spoke is None:
+            raise ConnectionError("The spoke is not connected.")
+        await spoke.visit.send(frame)
+
+
+def _text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise invalid(f"The field {field} must be a text.", "Use the SDK of the host's version.")
+    return value
+

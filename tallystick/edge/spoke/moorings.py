@@ -1,0 +1,98 @@
+"""The frames by which a spoke comes, shows that it lives, and goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tallystick.app.desk import reach
+from tallystick.core.errors import conflict, denied
+from tallystick.core.offers import Offer
+from tallystick.edge.spoke import frames as f
+from tallystick.edge.spoke.schemas import check_schemas
+
+if TYPE_CHECKING:
+    from tallystick.edge.spoke.visit import Visit
+
+
+class Spoke(msgspec.Struct, eq=False):
+    """A spoke that is connected."""
+
+    name: str
+    """Its `spoke_id`."""
+    agent: str
+    session: str
+    process: str
+    """The process that it runs in, as `PID@START`."""
+    visit: Visit
+    is_draining: bool = False
+
+
+async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
+    """ANCHOR: register, or come back and learn what to do with what is still held."""
+    body = frame.body
+    assert isinstance(body, f.Anchor)  # noqa: S101 - the table of frames says so
+    _check(visit, body)
+    offers = tuple(Offer(**msgspec.structs.asdict(offer)) for offer in body.capabilities)
+    form = reach.Anchor(
+        spoke_id=body.spoke_id,
+        store=body.store,
+        process=body.incarnation,
+        capabilities=offers,
+        endpoint=body.endpoint,
+        held=tuple(reach.Held(delivery=h.delivery, fence=h.fence, state=h.state) for h in body.held),
+    )
+    anchored = await visit.hub.desk.anchor(await visit.guest_to_anchor(body.workspace), form)
+    visit.spoke = Spoke(body.spoke_id, anchored.agent, anchored.session, body.incarnation, visit)
+    return f.Ack(
+        of="ANCHOR",
+        agent=anchored.agent,
+        session=anchored.session,
+        workspace=anchored.workspace,
+        heartbeat_seconds=anchored.heartbeat_seconds,
+        lease_seconds=anchored.lease_seconds,
+        resume=visit.hub.resume(anchored),
+        secret=visit.secret,
+    )
+
+
+def moored(visit: Visit, _frame: f.Frame, _ack: f.Ack) -> None:
+    """It knows that it is registered: now it gets what waits for it."""
+    spoke = visit.moored()
+    visit.hub.came(spoke)
+    visit.begin(visit.hub.desk.heard(spoke.session, {}))
+    visit.begin(visit.hub.desk.ready(spoke.session))
+
+
+def _check(visit: Visit, body: f.Anchor) -> None:
+    """Who may register so, over this connection."""
+    known = visit.spoke
+    if known is not None and (known.name, known.process) != (body.spoke_id, body.incarnation):
+        raise conflict("This connection is another spoke's already.", "Open a connection for each spoke.")
+    bound, domains = visit.bound_to, visit.facts.domains
+    if bound and body.spoke_id != bound:
+        raise denied(f"This token is {bound}'s and registers no other spoke.", f"Use spoke_id {bound!r}.")
+    foreign = {offer.domain for offer in body.capabilities if offer.domain} - {*(domains or ())}
+    if domains is not None and foreign:
+        raise denied(
+            f"This token is not registered for the domain {min(foreign)!r}.", "Offer in a domain that it is for."
+        )
+    check_schemas(tuple(text for offer in body.capabilities for text in (offer.schema, offer.result_schema)))
+    visit.hub.check_free(body, visit)
+
+
+async def heartbeat(visit: Visit, frame: f.Frame) -> f.Ack:
+    """HEARTBEAT: it lives, and is so busy."""
+    body = frame.body
+    assert isinstance(body, f.Heartbeat)  # noqa: S101
+    await visit.hub.desk.heard(visit.moored().session, {name: one.queued for name, one in body.load.items()})
+    return f.Ack(of="HEARTBEAT")
+
+
+async def drain(visit: Visit, _frame: f.Frame) -> f.Ack:
+    """DRAIN: it finishes what it has and takes nothing new."""
+    spoke = visit.moored()
+    spoke.is_draining = True
+    visit.hub.desk.drain_spoke(spoke.session)
+    return f.Ack(of="DRAIN")

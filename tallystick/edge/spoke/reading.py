@@ -1,0 +1,64 @@
+"""From an object of strict JSON to a frame: what it does not say rightly is refused, with the place.
+
+Duplicate keys and depth are looked at where the bytes come in, for all that comes in there alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from tallystick.core.errors import Refused, invalid, unsupported
+from tallystick.edge.spoke.frames import NAME_CHARACTERS, TO_HOST, VERSION, Frame, Header
+
+_REMEDY: Final = "Send the frame as REACH-RPC 1 has it: docs/reference/reach.md."
+_NEEDED: Final = {"ANCHOR": (), "SAIL": ("target_capability",), "SETTLE": ("trace_id",)}
+"""Fields of the header that a kind of frame cannot do without, besides those that all have."""
+
+
+class FrameRefused(Refused):
+    """A frame that was not taken. `msg_id` and `of` as far as they could be read; `ends`: nothing more is read."""
+
+    def __init__(self, refused: Refused, msg_id: str, of: str, *, ends: bool = False) -> None:
+        super().__init__(refused.code, refused.message, refused.remedy)
+        self.msg_id = msg_id
+        self.of = of
+        self.ends = ends
+
+
+def read(message: Any) -> Frame:
+    """The frame that an object is. Raises `FrameRefused`."""
+    given = message.get("header") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or not isinstance(given, dict) or message.keys() != {"header", "body"}:
+        raise FrameRefused(invalid("A frame is an object with `header` and `body`, no more.", _REMEDY), "", "")
+    msg_id, of = _short(given.get("msg_id")), _short(given.get("msg_type"))
+    _check_version(given.get("proto_version"), msg_id, of)
+    kind = TO_HOST.get(of)
+    if kind is None and of:
+        known = ", ".join(sorted(TO_HOST))
+        raise FrameRefused(unsupported(f"The host takes no frame {of!r}.", f"It takes: {known}."), msg_id, of)
+    try:
+        header = msgspec.convert(given, Header)
+        body = msgspec.convert(message["body"], kind) if kind else None
+    except msgspec.ValidationError as error:
+        raise FrameRefused(invalid(f"The {of or 'frame'} is not valid: {error}.", _REMEDY), msg_id, of) from None
+    if body is None or not header.msg_id:
+        raise FrameRefused(invalid("The header names no message.", _REMEDY), msg_id, of)
+    for field in _NEEDED.get(of, ()):
+        if not getattr(header, field):
+            raise FrameRefused(invalid(f"The header of {of} has no `{field}`.", _REMEDY), msg_id, of)
+    return Frame(header, body)
+
+
+def _check_version(given: Any, msg_id: str, of: str) -> None:
+    if type(given) is int and given != VERSION:
+        refused = unsupported(
+            f"This host speaks version {VERSION} of REACH-RPC, not {given}.",
+            "Use the SDK of the host's version: `tally version`.",
+        )
+        raise FrameRefused(refused, msg_id, of, ends=True)
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) <= NAME_CHARACTERS else ""

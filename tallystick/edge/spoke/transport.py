@@ -1,0 +1,119 @@
+"""Hands messages to spokes that are connected, and stays until each has an outcome. See `app.ports.Transport`."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from tallystick.app.ports import Began, Envelope, Plan, Receipt
+from tallystick.core.directory import Agent
+from tallystick.core.model import Fact
+from tallystick.core.offers import Offer
+from tallystick.core.state import Work
+from tallystick.edge.spoke import frames as f
+from tallystick.edge.spoke.carried import RETREAT_SECONDS, Carried, Terms, Turn
+from tallystick.edge.spoke.hub import Hub
+from tallystick.edge.spoke.schemas import wrong
+
+ACK_SECONDS: Final = 5.0
+"""How long a spoke may take to say that it has a message; a third of the message's time where that is less."""
+
+
+class SpokeTransport:
+    """One for all spokes of a host."""
+
+    reconciles = True
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def plan(self, agent: Agent, work: Work) -> Plan | None:  # noqa: ARG002 - any session of it will do
+        """The session in which the spoke is connected; None while it is not, or takes nothing new."""
+        spoke = self._hub.of_agent(agent.agent_id)
+        if spoke is None or spoke.is_draining:
+            return None
+        return Plan(spoke.session, self._hub.limits.presence_seconds)
+
+    def unplanned(self, plan: Plan) -> None:
+        """Nothing was kept for it."""
+
+    async def send(self, envelope: Envelope, began: Began) -> Receipt:
+        """From SAIL to the outcome."""
+        delivery = envelope.work.delivery(envelope.delivery_id)
+        if envelope.adopted and (delivery is None or delivery.fact is not Fact.WORKING):
+            return Receipt(outcome="returned", detail="The host stopped before it was begun.")
+        offer = _offer(envelope)
+        payload = msgspec.json.decode(envelope.text.body or "null")
+        bad = wrong(payload, offer.schema)
+        if bad and not envelope.adopted:
+            return Receipt(outcome="failed", code="invalid", detail=f"The payload has the wrong shape: {bad}.")
+        hub = self._hub
+        send = partial(hub.send, envelope.session)
+        carried = Carried(envelope, self._terms(envelope, offer), send, began, hub)
+        hub.carried[envelope.delivery_id] = carried
+        return await carried.carry()
+
+    def _terms(self, envelope: Envelope, offer: Offer) -> Terms:
+        task, delivery = envelope.work.task, envelope.work.delivery(envelope.delivery_id)
+        now = self._hub.now()
+        left = max(0.1, task.deadline_at - now) if task.deadline_at else self._hub.limits.reach_seconds
+        return Terms(
+            sail=self._sail(envelope, delivery.attempt if delivery else 1, left),
+            ack_seconds=min(ACK_SECONDS, left / 3),
+            begin_seconds=self._hub.limits.presence_seconds,
+            is_idempotent=offer.idempotent,
+            check_result=partial(wrong, schema=offer.result_schema),
+        )
+
+    def _sail(self, envelope: Envelope, attempt: int, left: float) -> f.Frame:
+        task, text = envelope.work.task, envelope.text
+        body = f.Deliver(
+            delivery=envelope.delivery_id,
+            task_id=envelope.task_id,
+            fence=envelope.fence,
+            attempt=attempt,
+            payload=msgspec.Raw(text.body.encode() or b"null"),
+            context=msgspec.json.decode(text.brief.context) if text.brief.context else {},
+            deadline_at=task.deadline_at,
+            caller=task.requester,
+        )
+        return f.frame(
+            "SAIL",
+            task.messages[0].message_id,
+            body,
+            target_capability=task.capability,
+            dedup_key=task.key,
+            timeout_ms=round(left * 1000) if task.deadline_at else 0,
+            trace_id=task.trace,
+        )
+
+    async def end(self, delivery_id: str) -> bool:
+        """Ask the spoke to stop it. True when nothing of it runs any more; what has not begun never will."""
+        carried = self._hub.carried.get(delivery_id)
+        if carried is None:
+            return not self._hub.is_given_up(delivery_id)
+        carried.hear(Turn.ENDED)
+        try:
+            async with asyncio.timeout(2 * RETREAT_SECONDS):
+                await carried.stopped.wait()
+        except TimeoutError:
+            return False
+        return not carried.is_lost
+
+    async def settled(self, delivery_id: str) -> None:
+        """Its outcome is recorded: the spoke may forget it."""
+        self._hub.settled(delivery_id)
+
+    def found(self) -> list[str]:
+        """What a spoke still holds it tells itself when it is back."""
+        return []
+
+
+def _offer(envelope: Envelope) -> Offer:
+    """What of the spoke's offers the message is for."""
+    name = envelope.work.task.capability.partition("@")[0]
+    fits = [offer for offer in envelope.agent.offers if offer.name == name]
+    return max(fits, key=lambda offer: [int(part) for part in offer.version.split(".")], default=Offer(name or "none"))

@@ -1,0 +1,137 @@
+"""The frames of who reaches for a capability, and how what becomes of it is told while it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from tallystick.app.desk import reach
+from tallystick.core.errors import unavailable
+from tallystick.edge.spoke import frames as f
+
+if TYPE_CHECKING:
+    from tallystick.edge.spoke.visit import Visit
+
+OPEN: Final = 10_000
+"""Messages of one connection whose outcome is waited for."""
+
+
+class Voyages:
+    """What one program waits for, by message."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, asyncio.Task[None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def wait(self, msg_id: str, task: asyncio.Task[None]) -> None:
+        """That message is waited for, until it has an outcome."""
+        self._open[msg_id] = task
+        task.add_done_callback(lambda _: self._open.pop(msg_id, None))
+
+    def __contains__(self, msg_id: object) -> bool:
+        return msg_id in self._open
+
+
+async def sail(visit: Visit, frame: f.Frame) -> f.Ack:
+    """SAIL: the message is stored; who waits is then told what becomes of it."""
+    header, body = frame.header, frame.body
+    assert isinstance(body, f.Sail)  # noqa: S101 - the table of frames says so
+    if len(visit.voyages) >= OPEN:
+        raise unavailable(f"{OPEN} messages of this connection are still open.", "Wait until some have ended.")
+    form = reach.Sail(
+        capability=header.target_capability,
+        payload=_text(body.payload),
+        msg_id=header.msg_id,
+        key=header.dedup_key,
+        context=_text(body.context) if body.context else "",
+        timeout_ms=header.timeout_ms or None,
+        to=body.to,
+        retry=body.retry,
+        domain=body.domain,
+        title=body.title,
+        parent=body.parent,
+        group=body.group,
+        trace=header.trace_id,
+        on_failure=body.on_failure,
+        review_by=body.review_by,
+        reply_to=header.reply_to,
+    )
+    sailed = await visit.hub.desk.sail(await visit.guest(), form)
+    return f.Ack(
+        of="SAIL",
+        task_id=sailed.task_id,
+        trace_id=sailed.trace_id,
+        duplicate=sailed.duplicate,
+        link=sailed.link,
+        promise=sailed.promise,
+        tasks=sailed.tasks,
+    )
+
+
+async def retreat(visit: Visit, frame: f.Frame) -> f.Ack:
+    """RETREAT: take a message back, as far as it has not begun."""
+    shown = await visit.hub.desk.retreat(await visit.guest(), frame.header.msg_id)
+    if shown.changed:
+        visit.hub.withdrawn(shown.task_id)
+    return f.Ack(of="RETREAT", task_id=shown.task_id, link=shown.link)
+
+
+async def settle(visit: Visit, frame: f.Frame) -> f.Ack:
+    """SETTLE: a trace is finished."""
+    await visit.hub.desk.settle(await visit.guest(), frame.header.trace_id)
+    return f.Ack(of="SETTLE", trace_id=frame.header.trace_id)
+
+
+# --- telling ----------------------------------------------------------------------------------------------------
+
+
+def follow(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
+    """Tell what becomes of a message that was taken; of one that is told already nothing is told twice."""
+    msg_id = sail.header.msg_id
+    if msg_id not in visit.voyages:
+        visit.voyages.wait(msg_id, visit.begin(_tell(visit, sail, ack)))
+
+
+async def _tell(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
+    guest = await visit.guest()
+    following = [_follow(visit, guest, sail, task_id, ack) for task_id in ack.tasks or (ack.task_id,)]
+    await asyncio.gather(*following)
+
+
+async def _follow(visit: Visit, guest: Any, sail: f.Frame, task_id: str, ack: f.Ack) -> None:
+    async for reached in visit.hub.desk.reaches(guest, task_id):
+        told = _frame(reached)
+        if told is not None:
+            msg_type, body = told
+            await visit.reply(msg_type, sail.header.msg_id, body, trace_id=ack.trace_id)
+
+
+def _frame(reached: reach.Reached) -> tuple[str, f.Shape] | None:
+    """How one thing that happened is told; None where it is not."""
+    task_id = reached.task_id
+    if reached.what == "begun":
+        return "BEGIN", f.Begun(task_id=task_id)
+    if reached.what == "progress":
+        return "PROGRESS", f.Told(task_id=task_id, text=reached.text, fraction=reached.fraction)
+    if reached.what == "result":
+        payload = msgspec.Raw(reached.payload.encode() or b"null")
+        return "RESULT", f.Outcome(
+            task_id=task_id, payload=payload, duplicate=reached.duplicate, spoke=reached.spoke
+        )
+    if reached.what in ("failed", "unverified"):
+        return "FAIL", f.Refusal(
+            code=reached.code,
+            message=reached.message,
+            remedy=reached.remedy,
+            task_id=task_id,
+            link=reached.link,
+        )
+    return None
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,104 @@
+"""What a spoke offers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from tallystick.sdk.errors import invalid
+from tallystick.sdk.schema import Schema, SchemaLike, schema_of
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,99}")
+_VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,2}")
+_MOST = 1000
+
+
+@dataclass(frozen=True)
+class Capability:
+    """One thing that a spoke can do, by the name that callers reach for.
+
+    - `name`: 1 to 100 letters, digits or `_ . : / -`; also the key of its handler in `handler_map`.
+    - `version`: `MAJOR.MINOR`; who reaches for `Name@1.2` is served by 1.2 up to below 2.
+    - `domain`: seen only by callers that are registered for the same one; empty: by all of the workspace.
+    - `weight`: its share of the messages among the spokes that offer it, 1 to 1000.
+    - `concurrency`: how many handlers of it may run at once in this spoke, 1 to 1000.
+    - `idempotent`: running the handler twice for one message does no harm, so a message that was begun and has no known
+      outcome may be run again, here or elsewhere. Without it such a message becomes *unverified* instead.
+    - `schema`: what the payload must be: a `msgspec.Struct` class, a JSON schema as a dict, or
+      `Schema(payload, result)`. Checked by the sender where it knows it, by the host, and before the handler runs.
+    - `standing`: messages wait for this spoke while it is away (at most 1,000, seven days).
+
+    Raises `ReachRefused` `invalid` for values outside these bounds.
+    """
+
+    name: str
+    version: str = "1.0"
+    domain: str = ""
+    weight: int = 1
+    concurrency: int = 1
+    idempotent: bool = False
+    schema: SchemaLike = None
+    standing: bool = False
+    checks: Schema = field(init=False, repr=False, compare=False)
+    """The schema in its one form."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise invalid(f"{self.name!r} is no name of a capability.", "Use 1 to 100 letters, digits or _ . : / -")
+        if not isinstance(self.version, str) or not _VERSION.fullmatch(self.version):
+            raise invalid(
+                f"Capability {self.name} has the version {self.version!r}.", 'Use MAJOR.MINOR, for example "1.0".'
+            )
+        for name in ("weight", "concurrency"):
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= _MOST:
+                raise invalid(f"Capability {self.name} has {name}={value!r}.", f"Use an integer from 1 to {_MOST}.")
+        object.__setattr__(self, "checks", schema_of(self.schema, self.name))
+
+
+def offer_of(capability: Capability) -> dict[str, Any]:
+    """How ANCHOR tells of it; what is as usual is left out."""
+    told: dict[str, Any] = {"name": capability.name, "version": capability.version}
+    for name, usual in (
+        ("domain", ""),
+        ("weight", 1),
+        ("concurrency", 1),
+        ("idempotent", False),
+        ("standing", False),
+    ):
+        if getattr(capability, name) != usual:
+            told[name] = getattr(capability, name)
+    texts = {"schema": capability.checks.payload_text, "result_schema": capability.checks.result_text}
+    return told | {name: text for name, text in texts.items() if text}
+
+
+def target_of(target: str | Capability) -> str:
+    """What is reached for, as text: `Name` or `Name@1.2`. Raises `ReachRefused` `invalid`."""
+    if isinstance(target, Capability):
+        return f"{target.name}@{target.version}"
+    name, mark, version = target.partition("@") if isinstance(target, str) else ("", "", "")
+    if not _NAME.fullmatch(name) or (mark and not _VERSION.fullmatch(version)):
+        raise invalid(f"{target!r} names no capability.", "Reach for `Name`, or `Name@1.2` for a compatible version.")
+    return target
+
+
+def plain(value: Any, what: str) -> Any:
+    """A payload as plain JSON values. Raises `ReachRefused` `invalid` for what JSON cannot carry, or too much of it."""
+    from tallystick.sdk.frames import PAYLOAD_BYTES
+
+    try:
+        encoded = msgspec.json.encode(value)
+        found = msgspec.json.decode(encoded)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise invalid(
+            f"The {what} cannot be sent as JSON: {error}.", "Use plain values, or a msgspec.Struct."
+        ) from None
+    if len(encoded) > PAYLOAD_BYTES:
+        raise invalid(
+            f"The {what} is {len(encoded)} bytes long as JSON; at most {PAYLOAD_BYTES} are taken.",
+            "Send a reference to a file, commit or blob instead.",
+        )
+    return found

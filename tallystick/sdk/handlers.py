@@ -1,0 +1,57 @@
+"""Calling a handler, whatever kind it is, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, TypeAlias
+
+from tallystick.sdk.capability import Capability, plain
+from tallystick.sdk.current import IN_HAND, InHand
+from tallystick.sdk.errors import ReachError
+from tallystick.sdk.message import ReachMessage
+from tallystick.sdk.tables import Outcome
+from tallystick.sdk.tracing import handling
+
+log = logging.getLogger("tallystick.sdk")
+
+Handler: TypeAlias = Callable[[ReachMessage], Awaitable[Any]] | Callable[[ReachMessage], Any]
+"""What `handler_map` holds: a coroutine function, or a plain function, which runs in a thread."""
+
+
+def is_coroutine(handler: Handler) -> bool:
+    """Whether calling it runs on the loop; otherwise it gets a thread."""
+    call = getattr(handler, "__call__", None)  # noqa: B004 - of an object whose class defines it as a coroutine
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
+
+
+async def outcome_of(
+    handler: Handler, capability: Capability, message: ReachMessage, spoke_id: str, threads: ThreadPoolExecutor
+) -> Outcome:
+    """Run the handler to its end. Whatever it raises becomes an outcome, cancellation apart."""
+    IN_HAND.set(InHand(spoke_id, message.task_id, message.trace_id, message.header.traceparent))
+    where = f"capability {capability.name}"
+    try:
+        with handling(message, spoke_id):
+            found = await _called(handler, message, threads)
+            payload = plain(found, f"result of {where}")
+            capability.checks.check_result(payload, where)
+    except ReachError as error:
+        log.warning("The handler of %s refused message %s: %s", capability.name, message.msg_id, error)
+        return Outcome(code=error.code, message=str(error))
+    except Exception as error:
+        log.exception("The handler of %s failed on message %s", capability.name, message.msg_id)
+        return Outcome(code="failed", message=f"{type(error).__name__}: {error}".removesuffix(": ")[:4000])
+    return Outcome(payload=payload)
+
+
+async def _called(handler: Handler, message: ReachMessage, threads: ThreadPoolExecutor) -> Any:
+    if is_coroutine(handler):
+        return await handler(message)
+    context = copy_context()
+    found = await asyncio.get_running_loop().run_in_executor(threads, context.run, handler, message)
+    return await found if inspect.isawaitable(found) else found

@@ -1,0 +1,33 @@
+"""What a spoke and its store are called when nobody says."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from pathlib import Path
+
+from tallystick import wire
+
+
+def store_path(spoke_id: str, hub_url: str | None) -> Path:
+    """In this platform's directory for the state of programs, in a folder named by a digest of the host it belongs to:
+    two hosts on one machine never share a store."""
+    hub = hub_url or os.path.realpath(wire.home())
+    return _state() / "spokes" / hashlib.sha256(os.fsencode(hub)).hexdigest()[:12] / f"{spoke_id}.db"
+
+
+def anchor_name(sender: str | None, capability: str) -> str:
+    """The spoke_id of a standing registration: the same each time the same sender registers for it."""
+    who = sender or wire.caller_environment().get("TALLY_AGENT") or "person"
+    whole = f"{who}-{capability}"
+    plain = re.sub(r"[^a-z0-9]+", "-", whole.lower()).strip("-")[:48]
+    return plain if plain == whole else f"{plain}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}".lstrip("-")
+
+
+def _state() -> Path:
+    if sys.platform == "darwin":
+        return Path("~/Library/Application Support/tallystick").expanduser()
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (given if given.is_absolute() else Path("~/.local/state").expanduser()) / "tallystick"

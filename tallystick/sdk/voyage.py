@@ -1,0 +1,112 @@
+"""One message that a client has sent: what the host said of it, until all its parts have an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tallystick.sdk.errors import ReachError, from_body
+from tallystick.sdk.frames import Frame, Heard
+from tallystick.sdk.result import ReachResult
+from tallystick.sdk.schema import Schema
+
+
+class Voyage:
+    """Keeps what is relayed of one message. The frame stays, to be sent again on the next link."""
+
+    def __init__(self, frame: Frame, checks: Schema) -> None:
+        self.frame = frame
+        self.msg_id: str = frame["header"]["msg_id"]
+        self.target: str = frame["header"]["target_capability"]
+        self.is_to_all = frame["body"].get("to") == "all"
+        self.task_id = self.trace_id = self.link = self.promise = ""
+        self.duplicate = False
+        self.progress = ""
+        """The last note of how far it is."""
+        self.sent_on = 0
+        """The number of the link on which it was sent last."""
+        self.link_told = asyncio.Event()
+        self._checks = checks
+        self._tasks: tuple[str, ...] = ()
+        self._parts: dict[str, ReachResult | ReachError] = {}
+        self.acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.outcome: asyncio.Future[ReachResult] = asyncio.get_running_loop().create_future()
+
+    def hear(self, heard: Heard) -> None:
+        """A frame about this message."""
+        if heard.kind == "ACK":
+            self._acknowledge(heard.body)
+        elif heard.kind == "PROGRESS":
+            self.progress = str(heard.body.get("text", ""))
+        elif heard.kind == "BEGIN":
+            self.link = "REACHED"
+        elif heard.kind == "RESULT":
+            self._part(heard.body, self._result(heard.body))
+        elif heard.kind == "FAIL" and heard.body.get("of") and not self.acknowledged.done():
+            self.fail(from_body(heard.body, **self.about))
+        elif heard.kind == "FAIL" and not heard.body.get("of"):
+            self._part(heard.body, from_body(heard.body, **self.about))
+
+    def fail(self, error: ReachError) -> None:
+        """It ends here."""
+        for waiting in (self.acknowledged, self.outcome):
+            if not waiting.done():
+                waiting.set_exception(error)
+                waiting.exception()  # who waited may be gone
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What an error tells of it."""
+        return {"msg_id": self.msg_id, "task_id": self.task_id, "trace_id": self.trace_id, "link": self.link}
+
+    def _acknowledge(self, body: dict[str, Any]) -> None:
+        if body.get("of") != "SAIL":
+            return
+        for name in ("task_id", "trace_id", "link", "promise"):
+            setattr(self, name, str(body.get(name) or getattr(self, name)))
+        self.duplicate = bool(body.get("duplicate", False))
+        self._tasks = tuple(body.get("tasks") or (self.task_id,))
+        if not self.acknowledged.done():
+            self.acknowledged.set_result(None)
+        self.link_told.set()
+        self._settle()
+
+    def _result(self, body: dict[str, Any]) -> ReachResult | ReachError:
+        try:
+            payload = self._checks.check_result(body.get("payload"), f"capability {self.target}")
+        except ReachError as error:
+            return error
+        return ReachResult(
+            payload=payload,
+            msg_id=self.msg_id,
+            task_id=str(body.get("task_id", self.task_id)),
+            trace_id=self.trace_id,
+            duplicate=self.duplicate or bool(body.get("duplicate", False)),
+            spoke=str(body.get("spoke", "")),
+        )
+
+    def _part(self, body: dict[str, Any], part: ReachResult | ReachError) -> None:
+        self._parts.setdefault(str(body.get("task_id") or self.task_id), part)
+        self._settle()
+
+    def _settle(self) -> None:
+        if self.outcome.done() or not self.acknowledged.done() or any(task not in self._parts for task in self._tasks):
+            return
+        parts = tuple(self._parts[task] for task in self._tasks)
+        if not self.is_to_all:
+            first = parts[0]
+            self._end(first)
+        elif all(isinstance(part, ReachError) for part in parts):
+            self._end(parts[0])
+        else:
+            self._end(self._whole(parts))
+
+    def _whole(self, parts: tuple[ReachResult | ReachError, ...]) -> ReachResult:
+        payloads = [part.payload if isinstance(part, ReachResult) else None for part in parts]
+        return ReachResult(payloads, self.msg_id, self.task_id, self.trace_id, self.duplicate, parts=parts)
+
+    def _end(self, part: ReachResult | ReachError) -> None:
+        if isinstance(part, ReachError):
+            self.fail(part)
+        else:
+            self.outcome.set_result(part)

@@ -1,0 +1,269 @@
+"""Messages to capabilities through real rules, write path, routing and delivery; the spokes do as each test says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.offers import Offer
+from tests.support.hub import Hub
+
+
+async def test_a_message_to_a_capability_is_four_events_and_its_result_comes_back(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        sailed = await hub.sail(payload='{"n":1}')
+        told = await hub.outcome(sailed.task_id)
+        assert told[-1].what == "result"
+        assert (told[-1].payload, told[-1].spoke, told[-1].link) == ('{"by":"counter"}', "counter", "CONFIRMED")
+        events = ["TaskSubmitted", "DeliveryLeased", "DeliveryBegun", "ResultHandedIn"]
+        assert await hub.events(sailed.task_id) == events
+        assert [envelope.text.body for envelope in hub.spokes.sent] == ['{"n":1}']
+
+
+async def test_a_message_waits_for_a_slot_and_links_go_in_their_order(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        first = await hub.sail()
+        second = await hub.sail()
+        assert (first.link, second.link, first.promise) == ("IDLE", "IDLE", "live")
+        await hub.until(lambda: hub.work(first.task_id).task.state.value == "working")
+        assert hub.work(second.task_id).task.assignee == "cap:Count"
+        assert hub.work(second.task_id).task.turn == "cap:Count"
+        hub.spokes.ends(first.task_id, "submitted", text="1")
+        await hub.until(lambda: second.task_id in hub.spokes.running)
+        hub.spokes.ends(second.task_id, "submitted", text="2")
+        assert [told.link for told in await hub.outcome(second.task_id)][-1] == "CONFIRMED"
+
+
+async def test_what_never_began_waits_again_and_goes_elsewhere(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.unanswered
+        await hub.spoke("one", "Count")
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.spoke("two", "Count")
+        hub.spokes.answer = hub.spokes.done
+        hub.spokes.ends(sailed.task_id, "returned", detail="the connection was lost")
+        await hub.until(lambda: hub.work(sailed.task_id).task.assignee == "cap:Count")
+        assert hub.work(sailed.task_id).task.session == ""
+        await hub.pass_time(3)
+        told = await hub.outcome(sailed.task_id)
+        assert (told[-1].what, told[-1].spoke) == ("result", "two")
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_what_began_is_doubted_unless_it_may_be_done_twice(tmp_path: Path, *, idempotent: bool) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("one", Offer("Count", idempotent=idempotent))
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
+        if idempotent:
+            await hub.until(lambda: hub.work(sailed.task_id).task.assignee == "cap:Count")
+            assert hub.work(sailed.task_id).task.holder == ""
+        else:
+            await hub.until(lambda: hub.work(sailed.task_id).deliveries[0].unverified)
+            assert hub.work(sailed.task_id).task.state.value == "working"
+
+
+async def test_a_domain_that_the_caller_is_not_in_is_told_as_absent(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("secret", Offer("Count", domain="data-team"))
+        stranger = hub.guest(domains=("web",))
+        refusals = []
+        for name in ("Count", "Absent"):
+            with pytest.raises(Refused) as caught:
+                await hub.sail(name, guest=stranger)
+            assert caught.value.code is ErrorCode.NO_ROUTE
+            refusals.append((caught.value.message.replace(name, "X"), caught.value.remedy))
+        assert refusals[0] == refusals[1]
+        assert (await hub.reaches_("Count", guest=hub.guest(domains=("data-team",)))).what == "result"
+        assert (await hub.reaches_("Count")).what == "result"
+        assert (await hub.desk.routes(stranger)).routes == ()
+
+
+async def test_sail_is_refused_as_offline_only_when_every_lease_has_lapsed(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        spoke = await hub.spoke("counter", "Count", process="9@9")
+        hub.desk.lost(spoke.session, "9@9")
+        hub.manual.advance(100)
+        returning = await hub.sail(timeout_ms=60_000)
+        assert (returning.link, returning.promise) == ("IDLE", "live")
+        hub.manual.advance(30)
+        with pytest.raises(Refused) as caught:
+            await hub.sail()
+        assert caught.value.code is ErrorCode.OFFLINE
+        assert (await hub.sail(at_once=False)).promise == "offline"
+        await hub.spoke("counter", process="10@10")
+        assert (await hub.outcome(returning.task_id))[-1].what == "result", "it comes back within the timeout"
+
+
+async def test_the_same_message_again_is_the_first_one(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        first = await hub.sail(key="day-1")
+        await hub.outcome(first.task_id)
+        again = await hub.sail(key="day-1")
+        assert (again.task_id, again.duplicate, again.link) == (first.task_id, True, "CONFIRMED")
+        assert (await hub.outcome(again.task_id))[-1].duplicate
+        with pytest.raises(Refused) as caught:
+            await hub.sail(key="day-1", payload='{"other":1}')
+        assert caught.value.code is ErrorCode.CONFLICT
+        assert len(hub.spokes.sent) == 1
+
+
+async def test_all_who_hold_it_get_it_once_each(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        for name in ("one", "two", "three"):
+            await hub.spoke(name, "Count")
+        sailed = await hub.sail(to="all")
+        ends = [(await hub.outcome(task_id))[-1].spoke for task_id in sailed.tasks]
+        assert sorted(ends) == ["one", "three", "two"]
+
+
+async def test_holders_are_chosen_by_their_weights(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        for weight in (1, 2, 4):
+            await hub.spoke(f"w{weight}", Offer("Count", weight=weight))
+        for _ in range(70):
+            await hub.reaches_()
+        assert Counter(envelope.agent.alias for envelope in hub.spokes.sent) == {"w1": 10, "w2": 20, "w4": 40}
+
+
+async def test_the_live_spoke_of_a_name_wins_and_another_store_is_another_session(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        first = await hub.spoke("counter", "Count", process="1@1")
+        with pytest.raises(Refused) as caught:
+            await hub.spoke("counter", "Count", process="2@2")
+        assert caught.value.code is ErrorCode.CONFLICT
+        hub.desk.lost(first.session, "1@1")
+        back = await hub.spoke("counter", process="2@2")
+        assert (back.session, back.agent) == (first.session, first.agent)
+        hub.desk.lost(first.session, "2@2")
+        other = await hub.spoke("counter", process="3@3", store="another")
+        assert other.session != first.session
+        assert hub.heads.directory.sessions[first.session].ended
+
+
+async def test_retreat_takes_back_what_has_not_begun(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.unanswered
+        await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        link = await hub.desk.retreat(hub.guest(), sailed.msg_id)
+        assert (link.link, link.task_id) == ("IDLE", sailed.task_id)
+
+
+async def test_retreat_of_what_has_begun_is_refused(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        await hub.until(lambda: hub.work(sailed.task_id).task.state.value == "working")
+        with pytest.raises(Refused) as caught:
+            await hub.desk.retreat(hub.guest(), sailed.msg_id)
+        assert caught.value.code is ErrorCode.CONFLICT
+
+
+async def test_the_route_table_shows_who_holds_what_and_what_became_of_it(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", Offer("Count", "1.2", weight=3))
+        await hub.reaches_()
+        shown = await hub.desk.routes(hub.guest(), stats=True)
+        (route,) = shown.routes
+        assert (route.capability, route.version, route.spoke, route.status, route.first) == (
+            "Count",
+            "1.2",
+            "counter",
+            "online",
+            True,
+        )
+        assert (shown.stats[0].asked, shown.stats[0].done, shown.stats[0].failed) == (1, 1, 0)
+
+
+async def test_a_spoke_that_was_lost_takes_its_work_back_and_its_result_counts(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.desk.lost(spoke.session, "1@1")
+        hub.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
+        await hub.until(lambda: hub.work(sailed.task_id).deliveries[0].unverified)
+        back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "running"),))
+        assert [answer.do for answer in back.resume] == ["go_on"]
+        assert not hub.work(sailed.task_id).deliveries[0].unverified
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        assert hub.spokes.sent[-1].adopted
+        hub.spokes.ends(sailed.task_id, "submitted", text="late")
+        assert (await hub.outcome(sailed.task_id))[-1].payload == "late"
+
+
+async def test_a_result_that_comes_after_a_person_was_asked_settles_it(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail(timeout_ms=10**7)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.desk.lost(spoke.session, "1@1")
+        hub.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
+        await hub.until(lambda: hub.work(sailed.task_id).deliveries[0].unverified)
+        await hub.pass_time(200)
+        assert hub.work(sailed.task_id).task.place == "input_required/unverified"
+        back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "done"),))
+        assert [answer.do for answer in back.resume] == ["resend"]
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.spokes.ends(sailed.task_id, "submitted", text="at last")
+        assert (await hub.outcome(sailed.task_id))[-1].payload == "at last"
+
+
+async def test_what_a_returning_spoke_has_lost_is_for_a_person_at_once(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.desk.lost(spoke.session, "1@1")
+        hub.spokes.ends(sailed.task_id, "unverified")
+        await hub.until(lambda: hub.work(sailed.task_id).deliveries[0].unverified)
+        stale = hub.holds(sailed.task_id, "running", fence=99)
+        unknown = hub.holds(sailed.task_id, "done", delivery="dlv_x")
+        back = await hub.spoke("counter", process="2@2", held=(stale, unknown))
+        assert [answer.do for answer in back.resume] == ["drop", "drop"]
+        assert hub.work(sailed.task_id).task.place == "input_required/unverified"
+        hub.spokes.answer = hub.spokes.done
+        assert (await hub.reaches_()).what == "result", "what is in doubt for good takes no slot"
+
+
+async def test_after_a_restart_of_the_host_what_began_waits_for_its_spoke_and_the_rest_goes_out_anew(
+    tmp_path: Path,
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", Offer("Count", concurrency=2))
+        begun = await hub.sail(timeout_ms=10**6)
+        await hub.until(lambda: hub.work(begun.task_id).task.state.value == "working")
+        hub.spokes.answer = hub.spokes.unanswered
+        sent = await hub.sail(timeout_ms=10**6)
+        await hub.until(lambda: sent.task_id in hub.spokes.running)
+        waits = await hub.sail(timeout_ms=10**6)
+        store, clock = hub.store, hub.manual
+    async with Hub(tmp_path, store, clock) as hub:
+        (route,) = (await hub.desk.routes(hub.guest())).routes
+        assert route.status == "returning"
+        hub.spokes.answer = hub.spokes.held
+        assert (await hub.sail()).promise == "live", "it is waited for"
+        back = await hub.spoke("counter", process="2@2", held=(await hub.holds_of(begun.task_id, "running"),))
+        assert [answer.do for answer in back.resume] == ["go_on"]
+        for sailed in (begun, sent, waits):
+            await hub.until(lambda task_id=sailed.task_id: task_id in hub.spokes.running)
+            hub.spokes.ends(sailed.task_id, "submitted", text="whole")
+            assert (await hub.outcome(sailed.task_id))[-1].what == "result"
+        assert (await hub.outcome(begun.task_id))[-1].payload == "whole"

@@ -1,0 +1,365 @@
+"""The SDK and a whole host, over every transport: what a builder of agents sees."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import uvicorn
+
+from tallystick import (
+    Capability,
+    ReachClient,
+    ReachError,
+    ReachMessage,
+    ReachNoRoute,
+    ReachOffline,
+    ReachRefused,
+    ReachResult,
+    ReachTimeout,
+    Spoke,
+)
+from tallystick.edge.spoke.line import LinkLine
+from tallystick.sdk import ContextSlice, LinkLost, MemoryLink, Schema
+from tests.support.ends import PATIENCE, Haven
+
+TRANSPORTS = ("unix", "websocket", "memory", "posted")
+
+
+class Harbour:
+    """A host with the SDK's ends of one transport."""
+
+    def __init__(self, haven: Haven, transport: str, place: Path, port: int) -> None:
+        self.haven, self.transport, self.place, self.port = haven, transport, place, port
+        self.spokes: list[Spoke] = []
+        self.servers: list[tuple[uvicorn.Server, asyncio.Task[None]]] = []
+        self.visits: set[asyncio.Task[None]] = set()
+
+    async def link(self, may_start: bool) -> Any:
+        if self.haven.hub.is_stopping:
+            raise LinkLost
+        ours, theirs = MemoryLink.pair()
+        visit = asyncio.create_task(self.haven.hub.serve(LinkLine(theirs, self.haven.facts)))
+        visit.add_done_callback(lambda _: theirs.close())
+        self.visits.add(visit)
+        return ours
+
+    @property
+    def given(self) -> dict[str, Any]:
+        if self.transport == "memory":
+            return {"link": self.link}
+        return {} if self.transport == "unix" else {"hub_url": self.haven.url}
+
+    async def spoke(self, handlers: dict[str, Any], spoke_id: str = "s-1", **offer: Any) -> Spoke:
+        more: dict[str, Any] = {}
+        if self.transport == "posted":
+            more["endpoint"] = f"http://127.0.0.1:{self.port}/reach"
+        offers = [Capability(name, **offer) for name in handlers]
+        store = self.place / f"{spoke_id}.db"
+        spoke = Spoke(spoke_id, offers, handlers, store=store, **self.given, **more)
+        if spoke.app is not None:
+            await self.serve(spoke.app)
+        await spoke.start()
+        self.spokes.append(spoke)
+        return spoke
+
+    async def serve(self, app: Any) -> None:
+        config = uvicorn.Config(app, "127.0.0.1", self.port, lifespan="off", log_level="error")
+        server = uvicorn.Server(config)
+        server.install_signal_handlers = lambda: None  # type: ignore[method-assign]
+        task = asyncio.create_task(server.serve())
+        self.servers.append((server, task))
+        await eventually(lambda: server.started)
+
+    def client(self, **given: Any) -> ReachClient:
+        return ReachClient(**self.given, **given)
+
+    async def close(self) -> None:
+        for spoke in self.spokes:
+            await spoke.stop()
+        for server, task in self.servers:
+            server.should_exit = True
+            await task
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@asynccontextmanager
+async def harbour_of(transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harbour]:
+    home = tmp_path / "h"
+    monkeypatch.setenv("TALLY_HOME", str(home))
+    for name in ("TALLY_AGENT", "TALLY_SESSION", "TALLY_SOCKET"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    port = free_port()
+    haven = Haven(home, listen=True, callbacks=(f"http://127.0.0.1:{port}",))
+    haven._settings = msgspec.structs.replace(haven._settings, listen=f"127.0.0.1:{free_port()}")
+    async with haven:
+        found = Harbour(haven, transport, tmp_path, port)
+        yield found
+        await found.close()
+
+
+@pytest.fixture(params=TRANSPORTS)
+async def harbour(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    async with harbour_of(request.param, tmp_path, monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+async def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The same over the Unix socket alone."""
+    async with harbour_of("unix", tmp_path, monkeypatch) as found:
+        yield found
+
+
+async def eventually(condition: Callable[[], Any]) -> Any:
+    async with asyncio.timeout(PATIENCE):
+        while not (found := condition()):  # noqa: ASYNC110 - whatever it is, bounded
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def echo(message: ReachMessage) -> Any:
+    return {"echo": message.payload, "goal": message.context.goal}
+
+
+# --- over every transport -----------------------------------------------------------------------------------------
+
+
+async def test_a_message_goes_there_and_its_result_comes_back(harbour: Harbour) -> None:
+    await harbour.spoke({"Echo": echo})
+    async with harbour.client() as client:
+        found = await client.sail("Echo", {"n": [1, None, "ü"]}, context=ContextSlice(goal="all of it"))
+    assert found.payload == {"echo": {"n": [1, None, "ü"]}, "goal": "all of it"}
+    assert (found.task_id[:4], found.trace_id[:4], found.msg_id[:4]) == ("tsk_", "trc_", "msg_")
+    assert found.duplicate is False
+
+
+async def test_what_a_handler_raises_comes_back_as_an_error(harbour: Harbour) -> None:
+    def broken(_: ReachMessage) -> None:
+        raise ValueError("no such file")
+
+    await harbour.spoke({"Broken": broken})
+    async with harbour.client() as client:
+        with pytest.raises(ReachRefused, match="ValueError: no such file") as caught:
+            await client.sail("Broken", 1)
+    assert caught.value.code == "failed"
+    assert caught.value.task_id.startswith("tsk_")
+    assert "Traceback" not in str(caught.value)
+
+
+async def test_the_same_key_again_gets_the_first_result_and_another_body_a_conflict(harbour: Harbour) -> None:
+    ran: list[Any] = []
+
+    async def count(message: ReachMessage) -> int:
+        ran.append(message.payload)
+        return len(ran)
+
+    await harbour.spoke({"Count": count})
+    async with harbour.client() as client, harbour.client() as other:
+        first = await client.sail("Count", 1, dedup_key="k-1")
+        again = await other.sail("Count", 1, dedup_key="k-1")
+        with pytest.raises(ReachRefused) as caught:
+            await client.sail("Count", 2, dedup_key="k-1")
+    assert (first.payload, again.payload, first.task_id) == (1, 1, again.task_id)
+    assert (first.duplicate, again.duplicate) == (False, True)
+    assert caught.value.code == "conflict"
+    assert ran == [1]
+
+
+async def test_a_dispatch_has_its_results_in_order_with_each_failure_as_what_it_is(harbour: Harbour) -> None:
+    async def odd(message: ReachMessage) -> int:
+        if message.payload % 2 == 0:
+            raise ValueError("even")
+        return message.payload
+
+    await harbour.spoke({"Odd": odd}, concurrency=8)
+    async with harbour.client() as client:
+        requests = [{"target_capability": "Odd", "payload": n} for n in range(20)]
+        found = await client.dispatch([*requests, {"target_capability": "Nobody", "payload": 1}])
+    assert [one.payload for one in found if isinstance(one, ReachResult)] == list(range(1, 20, 2))
+    assert [type(one) for one in found] == [*([ReachRefused, ReachResult] * 10), ReachNoRoute]
+
+
+async def test_a_handle_follows_long_work_across_a_restart_of_the_host(harbour: Harbour) -> None:
+    runs, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(message: ReachMessage) -> str:
+        runs.set()
+        await message.progress("half", 0.5)
+        await release.wait()
+        return "done"
+
+    await harbour.spoke({"Slow": slow})
+    async with harbour.client() as client:
+        handle = await client.sail("Slow", 1, timeout_ms=60_000, wait=False)
+        await runs.wait()
+        assert await handle.state() == "REACHED"
+        await harbour.haven.restart()
+        release.set()
+        assert (await handle.result()).payload == "done"
+        assert await handle.state() == "CONFIRMED"
+
+
+async def test_a_typed_payload_that_does_not_fit_is_refused_with_the_place(harbour: Harbour) -> None:
+    class Order(msgspec.Struct):
+        count: int
+
+    class Bill(msgspec.Struct):
+        cents: int
+
+    async def bill(message: ReachMessage) -> Bill:
+        assert isinstance(message.payload, Order)
+        return Bill(message.payload.count * 250)
+
+    await harbour.spoke({"Bill": bill}, schema=Schema(Order, Bill))
+    async with harbour.client() as client:
+        known = Capability("Bill", schema=Schema(Order, Bill))
+        assert (await client.sail(known, Order(3))).payload == Bill(750)
+        assert (await client.sail("Bill", {"count": 2})).payload == {"cents": 500}
+        for target in (known, "Bill"):
+            with pytest.raises(ReachRefused, match=r"\$\.count") as caught:
+                await client.sail(target, {"count": "three"})
+            assert caught.value.code == "invalid"
+
+
+# --- over one ------------------------------------------------------------------------------------------------------
+
+
+async def test_nobody_who_offers_it_is_no_route(local: Harbour) -> None:
+    async with local.client() as client:
+        with pytest.raises(ReachNoRoute) as caught:
+            await client.sail("Nothing", 1)
+    assert caught.value.code == "no_route"
+    assert caught.value.remedy
+
+
+async def test_without_an_answer_in_time_the_error_says_how_far_it_came(local: Harbour) -> None:
+    async def never(_: ReachMessage) -> None:
+        await asyncio.Event().wait()
+
+    await local.spoke({"Never": never})
+    async with local.client() as client:
+        with pytest.raises(ReachError) as caught:
+            await client.sail("Never", 1, timeout_ms=300)
+    assert caught.value.code in ("timeout", "expired", "unverified")
+    assert caught.value.task_id
+
+
+async def test_a_message_to_all_has_a_part_for_each_holder(local: Harbour) -> None:
+    def named(name: str) -> Any:
+        async def handle(_: ReachMessage) -> str:
+            if name == "s-3":
+                raise ValueError("not me")
+            return name
+
+        return handle
+
+    for name in ("s-1", "s-2", "s-3"):
+        await local.spoke({"Who": named(name)}, name)
+    async with local.client() as client:
+        found = await client.sail("Who", 1, to="all")
+    assert sorted(str(one) for one in found.payload) == ["None", "s-1", "s-2"]
+    assert sorted(type(one).__name__ for one in found.parts) == ["ReachRefused", "ReachResult", "ReachResult"]
+
+
+async def test_a_message_sent_by_a_handler_is_a_child_in_the_same_trace(local: Harbour) -> None:
+    seen: list[ReachMessage] = []
+
+    async def inner(message: ReachMessage) -> str:
+        seen.append(message)
+        return "inner"
+
+    async with local.client() as client:
+
+        async def outer(message: ReachMessage) -> Any:
+            seen.append(message)
+            return (await client.sail("Inner", 1)).payload
+
+        await local.spoke({"Outer": outer}, "s-outer")
+        await local.spoke({"Inner": inner}, "s-inner")
+        found = await client.sail("Outer", 1)
+    assert found.payload == "inner"
+    assert [one.trace_id for one in seen] == [found.trace_id] * 2
+    shown = await local.haven.desk.show(await local.haven.person(), seen[1].task_id)
+    assert shown.parent == seen[0].task_id
+
+
+async def test_a_domain_is_seen_only_from_inside(local: Harbour) -> None:
+    await local.spoke({"Secret": echo}, domain="data-team")
+    async with local.client() as client:
+        assert (await client.sail("Secret", 1)).payload["echo"] == 1
+
+
+async def test_a_standing_registration_gets_what_came_while_it_was_away(local: Harbour, monkeypatch: Any) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(local.place / "state"))
+    got: list[Any] = []
+
+    async def note(message: ReachMessage) -> str:
+        got.append(message.payload)
+        return "noted"
+
+    async with local.client() as client:
+        spoke = await client.anchor("Inbox", note)
+        assert (await client.sail("Inbox", 1)).payload == "noted"
+        await spoke.stop()
+        handle = await client.sail("Inbox", 2, timeout_ms=60_000, wait=False)
+        assert got == [1]
+        spoke = await client.anchor("Inbox", note)
+        local.spokes.append(spoke)
+        assert (await handle.result()).payload == "noted"
+    assert got == [1, 2]
+
+
+async def test_retreat_takes_back_what_has_not_begun_and_settle_ends_a_trace(local: Harbour) -> None:
+    runs, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: ReachMessage) -> None:
+        runs.set()
+        await release.wait()
+
+    spoke = await local.spoke({"Slow": slow}, standing=True)
+    await spoke.stop()
+    async with local.client() as client:
+        handle = await client.sail("Slow", 1, timeout_ms=60_000, wait=False)
+        assert await client.retreat(handle.msg_id) in ("IDLE", "PROVISIONED")
+        await local.spoke({"Slow": slow}, standing=True)
+        await runs.wait()
+        with pytest.raises(ReachRefused) as caught:
+            await client.retreat(handle.msg_id)
+        assert caught.value.code == "conflict"
+        with pytest.raises(ReachRefused) as caught:
+            await client.settle(handle.trace_id)
+        assert caught.value.code == "conflict"
+        release.set()
+        await handle.result()
+        assert await client.retreat(handle.msg_id) == "CONFIRMED"
+        await client.settle(handle.trace_id)
+        assert await handle.state() == "SUNSET"
+
+
+async def test_a_second_process_of_the_same_spoke_is_refused_while_the_first_lives(local: Harbour) -> None:
+    await local.spoke({"Echo": echo})
+    other = Spoke("s-1", [Capability("Echo")], {"Echo": echo}, store=local.place / "other.db")
+    with pytest.raises(ReachRefused) as caught:
+        await other.start()
+    assert caught.value.code == "conflict"
+
+
+async def test_when_all_holders_are_long_gone_it_is_offline(local: Harbour) -> None:
+    spoke = await local.spoke({"Echo": echo})
+    await spoke.stop()
+    async with local.client() as client:
+        with pytest.raises((ReachOffline, ReachTimeout)):
+            await client.sail("Echo", 1, timeout_ms=500)

@@ -1,0 +1,316 @@
+"""What holds over every transport of REACH-RPC alike: socket, WebSocket, posts to an address, a link in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ends
+from tests.support.ends import ENDS, End, Haven, Lost
+
+KINDS = sorted(ENDS)
+LASTING = [kind for kind in KINDS if kind != "posted"]
+"""Those that are a connection: it can be lost, and clients may use it."""
+
+
+@pytest.fixture
+async def haven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Haven]:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(ends, "PORT", sock.getsockname()[1])
+    allowed = (f"http://127.0.0.1:{ends.PORT}",)
+    async with Haven(tmp_path / "home", listen=True, callbacks=allowed, retry_seconds=(0.05, 0.05)) as haven:
+        yield haven
+
+
+@pytest.fixture
+async def client(haven: Haven) -> End:
+    return await haven.end("memory")
+
+
+async def outcome(client: End, msg_id: str) -> dict[str, Any]:
+    """What a message ends with; what is told before it is passed over."""
+    while True:
+        frame = await client.hear()
+        kind, body = frame["header"]["msg_type"], frame["body"]
+        if frame["header"]["msg_id"] == msg_id and (kind == "RESULT" or (kind == "FAIL" and not body.get("of"))):
+            return {"kind": kind, **body}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_message_goes_through_every_step_and_its_result_comes_back(
+    haven: Haven, client: End, kind: str
+) -> None:
+    spoke = await haven.end(kind)
+    ack = await spoke.anchor()
+    assert ack["of"] == "ANCHOR"
+    assert ack["heartbeat_seconds"] == 15.0
+    msg_id = await client.sail({"n": [1, "é"]}, context={"goal": "g"})
+    sailed = (await client.hear("ACK"))["body"]
+    assert (sailed["of"], sailed["promise"]) == ("SAIL", "live")
+    sail = await spoke.begin()
+    assert sail["header"]["msg_id"] == msg_id
+    assert sail["header"]["target_capability"] == "Echo"
+    assert (sail["body"]["payload"], sail["body"]["context"]) == ({"n": [1, "é"]}, {"goal": "g"})
+    assert sail["body"]["task_id"] == sailed["task_id"]
+    assert (await client.hear("BEGIN"))["body"] == {"task_id": sailed["task_id"]}
+    await spoke.about(sail, "PROGRESS", text="half", fraction=0.5)
+    told = (await client.hear("PROGRESS"))["body"]
+    assert (told["text"], told["fraction"]) == ("half", 0.5)
+    await spoke.about(sail, "RESULT", payload={"back": 1}, digest="d")
+    assert (await spoke.hear("ACK"))["body"] == {"of": "RESULT", "delivery": sail["body"]["delivery"]}
+    result = await client.hear("RESULT")
+    assert result["body"] == {"task_id": sailed["task_id"], "payload": {"back": 1}, "spoke": "echo-1"}
+    assert result["header"]["trace_id"] == sailed["trace_id"]
+
+
+@pytest.mark.parametrize("kind", LASTING)
+async def test_a_client_may_reach_over_it(haven: Haven, kind: str) -> None:
+    spoke, client = await haven.end("memory"), await haven.end(kind)
+    await spoke.anchor()
+    msg_id = await client.sail(1)
+    assert (await client.hear("ACK"))["header"]["msg_id"] == msg_id
+    await spoke.about(await spoke.begin(), "RESULT", payload=2)
+    assert (await outcome(client, msg_id))["payload"] == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_handler_that_fails_fails_the_message_with_its_words(haven: Haven, client: End, kind: str) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor()
+    msg_id = await client.sail()
+    sail = await spoke.begin()
+    await spoke.about(sail, "FAIL", code="failed", message="No such file.", began=True)
+    assert (await spoke.hear("ACK"))["body"]["of"] == "FAIL"
+    ended = await outcome(client, msg_id)
+    assert ended["kind"] == "FAIL"
+    assert "No such file." in ended["message"]
+    assert ended["link"] == "SUNSET"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_is_said_twice_counts_once_and_is_acknowledged_twice(haven: Haven, client: End, kind: str) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor()
+    msg_id = await client.sail()
+    sail = await spoke.begin()
+    await spoke.about(sail, "BEGIN")
+    assert (await spoke.hear("ACK"))["body"]["of"] == "BEGIN"
+    await spoke.about(sail, "RESULT", payload=1)
+    assert (await spoke.hear("ACK"))["body"]["of"] == "RESULT"
+    await spoke.about(sail, "RESULT", payload=1)
+    assert (await spoke.hear("ACK"))["body"]["of"] == "RESULT"
+    assert (await outcome(client, msg_id))["payload"] == 1
+    shown = await haven.desk.show(await haven.person(), sail["body"]["task_id"])
+    assert [line.what for line in shown.history].count("handed in") == 1, shown.history
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_spoke_that_says_no_is_asked_again_or_another_is(haven: Haven, client: End, kind: str) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor()
+    msg_id = await client.sail()
+    sail = await spoke.hear("SAIL")
+    await spoke.about(sail, "FAIL", code="unavailable", message="Full.", of="SAIL", fence=None)
+    again = await spoke.begin()
+    assert again["body"]["delivery"] == sail["body"]["delivery"]
+    assert again["body"]["fence"] > sail["body"]["fence"]
+    await spoke.about(again, "RESULT", payload=1)
+    assert (await outcome(client, msg_id))["kind"] == "RESULT"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_begin_of_an_earlier_attempt_is_refused(haven: Haven, client: End, kind: str) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor()
+    await client.sail()
+    sail = await spoke.hear("SAIL")
+    await spoke.about(sail, "FAIL", code="unavailable", of="SAIL", fence=None)
+    again = await spoke.take()
+    await spoke.about(again, "BEGIN", fence=sail["body"]["fence"])
+    refused = (await spoke.hear("FAIL"))["body"]
+    assert (refused["code"], refused["of"]) == ("conflict", "BEGIN")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_cancel_reaches_the_handler_and_is_confirmed_by_it(haven: Haven, client: End, kind: str) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor()
+    msg_id = await client.sail()
+    sail = await spoke.begin()
+    await haven.desk.cancel(await haven.person(), sail["body"]["task_id"])
+    assert (await spoke.hear("RETREAT"))["body"]["delivery"] == sail["body"]["delivery"]
+    await spoke.about(sail, "FAIL", code="canceled", message="Stopped.", began=True)
+    assert (await outcome(client, msg_id))["code"] == "canceled"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_heartbeats_are_acknowledged_and_a_drained_spoke_gets_nothing_new(
+    haven: Haven, client: End, kind: str
+) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor()
+    await spoke.say("HEARTBEAT", {"load": {"Echo": {"running": 0, "queued": 3}}}, source_spoke="echo-1")
+    assert (await spoke.hear("ACK"))["body"] == {"of": "HEARTBEAT"}
+    await spoke.say("DRAIN", source_spoke="echo-1")
+    assert (await spoke.hear("ACK"))["body"] == {"of": "DRAIN"}
+    other = await haven.end("memory")
+    await other.anchor("echo-2")
+    for _ in range(3):
+        await client.sail()
+        await other.about(await other.begin(), "RESULT", payload=1)
+        await other.hear("ACK")
+    assert spoke.came.empty()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_unknown_frame_is_refused_and_the_connection_lives_on(haven: Haven, kind: str) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor()
+    msg_id = await spoke.say("PUSH", source_spoke="echo-1")
+    refused = await spoke.hear("FAIL")
+    assert (refused["header"]["msg_id"], refused["body"]["code"]) == (msg_id, "unsupported")
+    await spoke.say("HEARTBEAT", source_spoke="echo-1")
+    await spoke.hear("ACK")
+
+
+@pytest.mark.parametrize("kind", LASTING)
+async def test_another_version_is_refused_and_ends_the_connection(haven: Haven, kind: str) -> None:
+    end = await haven.end(kind)
+    await end.say("HEARTBEAT", proto_version=2)
+    assert "version 1" in (await end.hear("FAIL"))["body"]["message"]
+    with pytest.raises(Lost):
+        await end.hear()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_waits_is_handed_over_when_a_holder_comes_back(haven: Haven, client: End, kind: str) -> None:
+    first = await haven.end("memory")
+    await first.anchor()
+    await first.close()
+    msg_id = await client.sail()
+    await client.hear("ACK")
+    spoke = await haven.end(kind)
+    await spoke.anchor(process="2@2")
+    await spoke.about(await spoke.begin(), "RESULT", payload=1)
+    assert (await outcome(client, msg_id))["kind"] == "RESULT"
+
+
+@pytest.mark.parametrize("kind", LASTING)
+async def test_a_message_that_was_not_begun_goes_to_another_when_its_spoke_is_lost(
+    haven: Haven, client: End, kind: str
+) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor()
+    msg_id = await client.sail()
+    await spoke.take()
+    other = await haven.end("memory")
+    await other.anchor("echo-2")
+    await spoke.close()
+    await other.about(await other.begin(), "RESULT", payload=2)
+    assert (await outcome(client, msg_id))["payload"] == 2
+
+
+@pytest.mark.parametrize("kind", LASTING)
+async def test_what_was_begun_by_a_lost_spoke_is_unverified_until_it_is_back_with_the_result(
+    haven: Haven, client: End, kind: str
+) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor()
+    msg_id = await client.sail()
+    sail = await spoke.begin()
+    other = await haven.end("memory")
+    await other.anchor("echo-2")
+    await spoke.close()
+    assert (await outcome(client, msg_id))["code"] == "unverified"
+    back = await haven.end(kind)
+    held = [{"delivery": sail["body"]["delivery"], "fence": sail["body"]["fence"], "state": "done"}]
+    ack = await back.anchor(process="2@2", held=held)
+    assert ack["resume"] == [{"delivery": sail["body"]["delivery"], "do": "resend"}]
+    await back.about(sail, "RESULT", payload=3)
+    assert (await back.hear("ACK"))["body"]["of"] == "RESULT"
+    assert (await outcome(client, msg_id))["payload"] == 3
+    assert other.came.empty()
+
+
+@pytest.mark.parametrize("kind", LASTING)
+async def test_an_idempotent_capability_is_given_to_another_when_its_spoke_is_lost(
+    haven: Haven, client: End, kind: str
+) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor(offer={"idempotent": True})
+    msg_id = await client.sail()
+    sail = await spoke.begin()
+    other = await haven.end("memory")
+    await other.anchor("echo-2", offer={"idempotent": True})
+    await spoke.close()
+    await other.about(await other.begin(), "RESULT", payload=2)
+    assert (await outcome(client, msg_id))["payload"] == 2
+    back = await haven.end(kind)
+    held = [{"delivery": sail["body"]["delivery"], "fence": sail["body"]["fence"], "state": "running"}]
+    assert (await back.anchor(process="2@2", held=held))["resume"][0]["do"] == "drop"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_second_process_of_a_spoke_that_is_connected_is_refused(haven: Haven, kind: str) -> None:
+    spoke = await haven.end("memory")
+    await spoke.anchor()
+    second = await haven.end(kind)
+    given = {"spoke_id": "echo-1", "store": "s2", "incarnation": "2@2", "capabilities": [], **second.registers()}
+    await second.say("ANCHOR", given)
+    assert (await second.hear("FAIL"))["body"]["code"] == "conflict"
+    await spoke.say("HEARTBEAT")
+    await spoke.hear("ACK")
+
+
+@pytest.mark.parametrize("kind", LASTING)
+async def test_the_same_message_again_is_the_same_and_gets_its_outcome(haven: Haven, client: End, kind: str) -> None:
+    spoke = await haven.end("memory")
+    await spoke.anchor()
+    first = await haven.end(kind)
+    msg_id = await first.sail({"a": 1}, dedup_key="k-1")
+    task = (await first.hear("ACK"))["body"]["task_id"]
+    sail = await spoke.begin()
+    await first.close()
+    again = await haven.end(kind)
+    await again.sail({"a": 1}, dedup_key="k-1", msg_id=msg_id)
+    ack = (await again.hear("ACK"))["body"]
+    assert (ack["task_id"], ack["duplicate"]) == (task, True)
+    await spoke.about(sail, "RESULT", payload=1)
+    assert (await outcome(again, msg_id))["payload"] == 1
+    await again.sail({"a": 1}, dedup_key="k-1", msg_id=msg_id)
+    assert (await outcome(again, msg_id))["duplicate"]
+    await again.sail({"a": 2}, dedup_key="k-1")
+    assert (await again.hear("FAIL"))["body"]["code"] == "conflict"
+
+
+@pytest.mark.parametrize("kind", LASTING)
+async def test_a_message_is_taken_back_before_it_begins_and_not_after(haven: Haven, kind: str) -> None:
+    spoke, client = await haven.end("memory"), await haven.end(kind)
+    await spoke.anchor()
+    msg_id = await client.sail()
+    await client.hear("ACK")
+    sail = await spoke.take()
+    await client.say("RETREAT", msg_id=msg_id)
+    assert (await client.hear("ACK"))["body"]["of"] == "RETREAT"
+    await spoke.hear("RETREAT")
+    await spoke.about(sail, "BEGIN")
+    assert (await spoke.hear("FAIL"))["body"]["code"] == "conflict"
+    await spoke.begin()
+    await client.hear("BEGIN")
+    await client.say("RETREAT", msg_id=msg_id)
+    assert (await client.hear("FAIL"))["body"]["code"] == "conflict"
+
+
+@pytest.mark.parametrize("kind", LASTING)
+async def test_nobody_there_is_told_at_once(haven: Haven, kind: str) -> None:
+    client = await haven.end(kind)
+    await client.sail(capability="Nothing")
+    refused = (await client.hear("FAIL"))["body"]
+    assert (refused["code"], refused["of"]) == ("no_route", "SAIL")
+    await asyncio.sleep(0)

@@ -1,0 +1,45 @@
+"""Shapes of payloads, and schemas that are none."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tallystick.core.errors import Refused
+from tallystick.edge.spoke import schemas
+from tallystick.edge.spoke.schemas import check_schemas, wrong
+
+NEEDS = '{"type":"object","required":["n"],"properties":{"n":{"type":"integer"},"l":{"items":{"type":"string"}}}}'
+
+
+def test_a_payload_of_the_shape_is_fine_and_without_a_schema_every_one_is() -> None:
+    assert wrong({"n": 1}, NEEDS) == ""
+    assert wrong(object(), "") == ""
+
+
+def test_what_is_wrong_is_told_with_its_place() -> None:
+    assert wrong({"n": "x"}, NEEDS) == "$.n: 'x' is not of type 'integer'"
+    assert wrong({"n": 1, "l": ["a", 2]}, NEEDS) == "$.l[1]: 2 is not of type 'string'"
+    assert wrong([], NEEDS).startswith("$: ")
+
+
+@pytest.mark.parametrize("schema", ["{", "[1]", '"x"', '{"type":5}', '{"pattern":"("}'])
+def test_what_is_no_schema_is_refused_when_the_spoke_registers(schema: str) -> None:
+    with pytest.raises(Refused) as caught:
+        check_schemas(("", schema))
+    assert caught.value.code.value == "invalid"
+
+
+@pytest.mark.parametrize("reference", ["http://127.0.0.1:9/x", "file:///etc/passwd", "#/nowhere", "#"])
+def test_nothing_is_fetched_and_a_reference_that_leads_nowhere_is_told(reference: str) -> None:
+    assert "cannot be applied" in wrong({"n": 1}, f'{{"$ref":"{reference}"}}')
+
+
+def test_a_host_without_the_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    monkeypatch.setattr(schemas.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(Refused) as caught:
+        check_schemas((NEEDS,))
+    assert (caught.value.code.value, "tallystick[schema]" in caught.value.remedy) == ("unsupported", True)
+    check_schemas(("", ""))
