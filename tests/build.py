@@ -52,6 +52,8 @@ DRIVEN = new_id(Prefix.AGENT, 19)
 """The host drives its sessions."""
 SPOKE = new_id(Prefix.AGENT, 20)
 """Takes messages for a capability, and may do each twice."""
+OTHER = new_id(Prefix.AGENT, 23)
+"""Another spoke with that capability, that may not do anything twice."""
 AGENTS = {
     "asker": ASKER,
     "worker": WORKER,
@@ -63,6 +65,7 @@ AGENTS = {
     "stranger": STRANGER,
     "driven": DRIVEN,
     "spoke": SPOKE,
+    "other": OTHER,
 }
 SESSIONS = {agent: new_id(Prefix.SESSION, 30 + n) for n, agent in enumerate(AGENTS.values())}
 SECOND = new_id(Prefix.SESSION, 50)
@@ -71,6 +74,7 @@ SECOND = new_id(Prefix.SESSION, 50)
 _GIVEN: dict[str, dict[str, Any]] = {
     "runner": {"connection": "command", "argv": ("run",), "seconds": 60},
     "spoke": {"connection": "spoke", "offers": (Offer("Count", idempotent=True),)},
+    "other": {"connection": "spoke", "offers": (Offer("Count", "1.4"),)},
     "driven": {"connection": "drive", "client": "codex", "provider": "none"},
     "shy": {"inbound": "hold"},
     "closed": {"inbound": "refuse"},

@@ -24,6 +24,9 @@ DUTY = "tests/unit/test_duty.py"
 PLACES = "tests/unit/test_places.py"
 MENTION = "tests/unit/test_mention.py"
 MACHINE = "tests/property/test_task_machine.py"
+ROUTE = "tests/unit/test_route.py"
+OFFERS = "tests/unit/test_offers.py"
+CHOICE = "tests/property/test_choice.py"
 
 
 class Mutant(NamedTuple):
@@ -46,6 +49,132 @@ class Verdict(NamedTuple):
 
 
 MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "a version serves the next major one",
+        "offers.py",
+        "return have[0] == need[0] and have >= need",
+        "return have >= need",
+        f"{OFFERS}::test_a_version_serves_what_it_is_compatible_with",
+    ),
+    Mutant(
+        "versions are compared as text",
+        "offers.py",
+        'found = [int(part) for part in version.split(".")]',
+        'found = [ord(part[0]) for part in version.split(".")]',
+        f"{OFFERS}::test_a_version_serves_what_it_is_compatible_with",
+    ),
+    Mutant(
+        "domains are not looked at",
+        "route.py",
+        "and (not domains or offer.domain in domains)",
+        "",
+        f"{ROUTE}::test_a_domain_is_seen_by_who_is_registered_for_it_and_by_local_callers_without_any",
+    ),
+    Mutant(
+        "a wanted domain is not checked against those of the caller",
+        "task/routing.py",
+        "if c.domain and seen and c.domain not in seen:",
+        "if False:",
+        f"{ROUTE}::test_a_domain_that_one_may_not_see_and_a_capability_that_nobody_offers_are_refused_in_the_same_words",
+    ),
+    Mutant(
+        "a pin is not looked at",
+        "route.py",
+        "and pins.get((offer.name, offer.domain), agent.agent_id) == agent.agent_id",
+        "",
+        f"{ROUTE}::test_a_pin_leaves_one_holder_until_a_person_takes_it_back",
+    ),
+    Mutant(
+        "anybody pins",
+        "places.py",
+        '    _person_only(ctx, "say who holds a capability")\n',
+        '',
+        f"{ROUTE}::test_only_a_person_pins",
+    ),
+    Mutant(
+        "any agent joins a spoke",
+        "places.py",
+        '        _person_only(ctx, "join a spoke")',
+        '        pass',
+        f"{ROUTE}::test_only_a_person_joins_a_spoke_and_it_may_change_what_it_offers_itself",
+    ),
+    Mutant(
+        "a full holder is chosen",
+        "route.py",
+        "if c.running < c.concurrency]",
+        "]",
+        f"{CHOICE}::test_only_who_can_take_it_is_chosen_and_a_suspect_only_where_nobody_is_online",
+    ),
+    Mutant(
+        "weights are forgotten",
+        "route.py",
+        "gain = c.weight * (c.concurrency",
+        "gain = (c.concurrency",
+        f"{CHOICE}::test_over_700_messages_weights_of_1_2_and_4_are_met_exactly",
+    ),
+    Mutant(
+        "load is forgotten",
+        "route.py",
+        "(c.concurrency - c.running) * _SHARES",
+        "c.concurrency * _SHARES",
+        f"{CHOICE}::test_a_loaded_holder_gets_less_than_an_idle_one_of_the_same_weight",
+    ),
+    Mutant(
+        "whoever is not chosen may get it",
+        "delivery.py",
+        "        if holder is None and chosen:\n",
+        "        if False:\n",
+        f"{ROUTE}::test_a_lease_names_a_holder_exactly_where_the_host_chooses",
+    ),
+    Mutant(
+        "what began goes elsewhere though it may not be done twice",
+        "delivery.py",
+        "(has_begun and not _is_idempotent(task, ctx))",
+        "False",
+        f"{ROUTE}::test_what_began_goes_elsewhere_only_where_it_may_be_done_twice",
+    ),
+    Mutant(
+        "what is returned stays with who had it",
+        "task/fold.py",
+        '        changes["assignee"] = task.route  # the host chooses anew',
+        '        pass',
+        f"{ROUTE}::test_what_is_returned_waits_for_any_holder_again",
+    ),
+    Mutant(
+        "without retry it is tried again",
+        "delivery.py",
+        'tries = 0 if task.retry == "none" else',
+        'tries =',
+        f"{ROUTE}::test_without_retry_what_never_began_fails_at_once",
+    ),
+    Mutant(
+        "any number waits",
+        "delivery.py",
+        "and ctx.queued >= limits.anchor_queue:",
+        "and False:",
+        f"{ROUTE}::test_so_many_messages_wait_for_one_capability_and_no_more",
+    ),
+    Mutant(
+        "a result not settled is over",
+        "link.py",
+        "task.state is S.COMPLETED and not task.settled",
+        "task.state is S.COMPLETED",
+        f"{ROUTE}::test_links_go_from_idle_to_sunset",
+    ),
+    Mutant(
+        "what was only sent counts as reached",
+        "link.py",
+        "_has(work, Fact.RECORDED)",
+        "_has(work, Fact.CLAIMED)",
+        f"{ROUTE}::test_links_go_from_idle_to_sunset",
+    ),
+    Mutant(
+        "progress does not end a stall",
+        "link.py",
+        "now - task.updated_at >= patience",
+        "now - task.taken_at >= patience",
+        f"{ROUTE}::test_a_message_is_suspected_after_its_stall_and_progress_begins_it_anew",
+    ),
     Mutant(
         "fence not checked",
         "task/decide.py",

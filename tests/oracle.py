@@ -56,7 +56,7 @@ MOVES: dict[str, tuple[str, str, str]] = {
     "ConfirmCancel": ("host", LIVE, "canceled/by_requester canceled/by_person"),
     "FinishCascade": ("host", f"{LIVE} {ENDED}", "="),
     "ReassignTask": (
-        "requester coordinator person",
+        "requester coordinator person host",
         LIVE,
         "submitted/new submitted/unassigned auth_required/inbound",
     ),
@@ -138,3 +138,30 @@ def may_lead(command: str, before: str, after: str) -> bool:
 
 def is_open(place: str) -> bool:
     return matches(place, LIVE)
+
+
+LINKS: dict[str, str] = {
+    "IDLE": "PROVISIONED SUNSET",
+    "PROVISIONED": "REACHED IDLE CONFIRMED SUNSET",
+    "REACHED": "CONFIRMED PROVISIONED IDLE SUNSET",
+    "CONFIRMED": "SUNSET REACHED PROVISIONED IDLE",
+    "SUNSET": "",
+}
+"""Which link may come after which, unless a person corrects by hand."""
+
+
+def link(place: str, assignee: str, facts: list[str], settled: bool, interrupted: str) -> str:
+    """The five names from the design's sentence about them. `facts` of the newest handing over of the work itself,
+    `interrupted`: where a permission stopped it."""
+    if not is_open(place):
+        return "CONFIRMED" if place.startswith("completed/") and not settled else "SUNSET"
+    if place in ("input_required/review", "working/checking"):
+        return "CONFIRMED"
+    if place == "auth_required/permission" and interrupted == "working/checking":
+        return "CONFIRMED"
+    held = "IDLE" if assignee == "" or assignee.startswith("cap:") else "PROVISIONED"
+    if place == "submitted/compensating":
+        return held
+    if place.startswith("working") or "recorded" in facts or "working" in facts:
+        return "REACHED"
+    return held

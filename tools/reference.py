@@ -22,8 +22,9 @@ from tallystick.core.events import places as place_events
 from tallystick.core.events import task as task_events
 from tallystick.core.events import turns as turn_events
 from tallystick.core.events import waking as waking_events
-from tallystick.core.facts import FACTS
+from tallystick.core.facts import FACTS, FactRow
 from tallystick.core.limits import Limits
+from tallystick.core.link import LINKS
 from tallystick.core.model import FINAL_STATES, Promise, TaskState, place
 from tallystick.core.task.table import REASONS, TRANSITIONS, Transition, board_label
 from tallystick.core.wake import WAKES
@@ -32,7 +33,7 @@ from tallystick.edge.cli import ERRORS as CLI_ERRORS
 from tallystick.edge.cli import reference
 from tallystick.edge.cli.help import EXIT_CODES
 from tallystick.store import codec
-from tools import api, clients, mcp, reach
+from tools import api, clients, mcp, reach, sdk
 from tools.markdown import code, codes, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -176,10 +177,34 @@ def _drawing() -> str:
 # --- facts, errors ------------------------------------------------------------------------------------------------
 
 
+_FACT_HEADS = ("fact", "who may say so", "pull", "command agent", "driven session", "spoke", "may also end as")
+
+
+def _witnesses(row: FactRow) -> tuple[str, ...]:
+    return (code(row.fact), row.witness, row.pull, row.command, row.drive, row.spoke)
+
+
+def links() -> str:
+    """How far a message to a capability has come."""
+    rows = [(code(row.link), row.meaning, codes(link.value for link in row.next) or "–") for row in LINKS]
+    return "\n".join(
+        [
+            "# Links of a message\n",
+            "A message to a capability is a task, and how far it has come between its sender and its holder has one of",
+            "five names. They are derived from the task and its deliveries, at every moment, and are the same in the",
+            "SDK, in `tally trace` and in `tally show`.\n",
+            table(("link", "meaning", "what may come after it"), rows),
+            "A person's correction may lead anywhere. REACHED without progress for as long as the sender waits (or its",
+            "`stall_after`) is shown as *suspected*, beside the link, whatever the holder's heartbeat says. How",
+            "a holder is chosen: [routes](../discussions/routes.md).\n",
+        ]
+    )
+
+
 def facts() -> str:
     """The facts of a delivery."""
     rows = [
-        (code(row.fact), row.witness, row.pull, row.command, row.drive, ", ".join(row.may_end) or "– (terminal)")
+        (*_witnesses(row), ", ".join(row.may_end) or "– (terminal)")
         for row in FACTS
     ]
     return "\n".join(
@@ -188,8 +213,8 @@ def facts() -> str:
             "A delivery is one attempt to hand one message of a task to one recipient. Seven facts tell how far it",
             "got, each said only by its own witness, and `unverified` where nobody can say. The third column is for",
             "agents that look by themselves (command line), the fourth for those that are a command the host runs, the",
-            "fifth for sessions that the host drives.\n",
-            table(("fact", "who may say so", "pull", "command agent", "driven session", "may also end as"), rows),
+            "fifth for sessions that the host drives, the sixth for spokes.\n",
+            table(_FACT_HEADS, rows),
             "`inferred` is written beside a fact that was concluded and not proven; `auto` beside one that the kind of",
             "connection implies. What it means for a sender: [delivered, but how far?](../discussions/delivered.md)\n",
             "## Promises\n",
@@ -422,6 +447,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "commands": commands,
     "states": states,
     "facts": facts,
+    "links": links,
     "wakes": wakes,
     "errors": errors,
     "events": event_page,
@@ -431,6 +457,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "api": api.page,
     "mcp": mcp.page,
     "reach": reach.page,
+    "sdk": sdk.page,
 }
 """Every generated page by its name."""
 

@@ -17,15 +17,28 @@ class FactRow(msgspec.Struct, frozen=True):
     pull: str
     command: str
     drive: str
+    spoke: str
     may_end: tuple[str, ...]
 
 
 FACTS: Final[tuple[FactRow, ...]] = (
     FactRow(
-        Fact.ACCEPTED, "host", "in the log", "in the log", "in the log", ("rejected", "expired", "canceled", "failed")
+        Fact.ACCEPTED,
+        "host",
+        "in the log",
+        "in the log",
+        "in the log",
+        "in the log",
+        ("rejected", "expired", "canceled", "failed"),
     ),
     FactRow(
-        Fact.PERSISTED, "host", "in the log", "in the log", "in the log", ("rejected", "expired", "canceled", "failed")
+        Fact.PERSISTED,
+        "host",
+        "in the log",
+        "in the log",
+        "in the log",
+        "in the log",
+        ("rejected", "expired", "canceled", "failed"),
     ),
     FactRow(
         Fact.CLAIMED,
@@ -33,6 +46,7 @@ FACTS: Final[tuple[FactRow, ...]] = (
         "take",
         "slot taken",
         "slot taken; the prompt is written down before it is sent",
+        "dispatched to the holder that was chosen",
         ("persisted", "held", "rejected", "expired", "canceled", "failed", "unverified"),
     ),
     FactRow(
@@ -41,6 +55,7 @@ FACTS: Final[tuple[FactRow, ...]] = (
         "membership rule",
         "join record",
         "inbound policy",
+        "domain rule",
         ("rejected", "expired", "canceled", "failed", "unverified"),
     ),
     FactRow(
@@ -49,6 +64,7 @@ FACTS: Final[tuple[FactRow, ...]] = (
         "body acknowledged after the reader's own flush, or its next call: inferred",
         "child started and brief written: inferred",
         "the client's own id of the prompt; else the first update of its turn: inferred",
+        "BEGIN, stored by the spoke and recorded before its handler runs: inferred",
         ("rejected", "expired", "canceled", "failed", "unverified"),
     ),
     FactRow(
@@ -57,6 +73,7 @@ FACTS: Final[tuple[FactRow, ...]] = (
         "take",
         "child started: auto",
         "take, at the session's own socket; a turn that ended without one: auto",
+        "BEGIN: auto",
         ("failed", "canceled", "unverified"),
     ),
     FactRow(
@@ -65,6 +82,7 @@ FACTS: Final[tuple[FactRow, ...]] = (
         "submit",
         "exit collected by the host",
         "submit, at the session's own socket",
+        "RESULT, stored by the spoke until it is acknowledged",
         (),
     ),
     FactRow(
@@ -73,6 +91,7 @@ FACTS: Final[tuple[FactRow, ...]] = (
         "-",
         "lost sight of it",
         "its client is gone, and its history does not tell",
+        "its connection is gone after BEGIN",
         ("submitted", "failed", "persisted"),
     ),
 )

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tallystick.sdk.address import Address, query
-from tallystick.sdk.errors import ReachError, from_body
+from tallystick.sdk.errors import ReachError
 from tallystick.sdk.frames import Frame
 from tallystick.sdk.link import Link, LinkLost
 from tallystick.sdk.websocket import refused_by
@@ -177,10 +177,11 @@ class CallbackLink:
         except msgspec.MsgspecError:
             raise LinkLost("The host answered with what is no frame.") from None
         told = frame.get("body")
-        if isinstance(told, dict) and told.get("of") == "ANCHOR":
+        told = told if isinstance(told, dict) else {}
+        if told.get("of") == "ANCHOR":
             self.secret = str(told.get("secret", ""))
-        if isinstance(told, dict) and told.get("code") == "unsupported" and not self.secret:
-            raise from_body(told)
+        elif told.get("code") == "unsupported":
+            raise LinkLost("The host was started again and does not know this spoke yet.")
         return frame
 
     # --- in the thread ---

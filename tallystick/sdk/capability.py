@@ -58,20 +58,21 @@ class Capability:
                 raise invalid(f"Capability {self.name} has {name}={value!r}.", f"Use an integer from 1 to {_MOST}.")
         object.__setattr__(self, "checks", schema_of(self.schema, self.name))
 
-    def offer(self) -> dict[str, Any]:
-        """How ANCHOR tells of it; what is as usual is left out."""
-        told: dict[str, Any] = {"name": self.name, "version": self.version}
-        for name, usual in (
-            ("domain", ""),
-            ("weight", 1),
-            ("concurrency", 1),
-            ("idempotent", False),
-            ("standing", False),
-        ):
-            if getattr(self, name) != usual:
-                told[name] = getattr(self, name)
-        texts = {"schema": self.checks.payload_text, "result_schema": self.checks.result_text}
-        return told | {name: text for name, text in texts.items() if text}
+
+def offer_of(capability: Capability) -> dict[str, Any]:
+    """How ANCHOR tells of it; what is as usual is left out."""
+    told: dict[str, Any] = {"name": capability.name, "version": capability.version}
+    for name, usual in (
+        ("domain", ""),
+        ("weight", 1),
+        ("concurrency", 1),
+        ("idempotent", False),
+        ("standing", False),
+    ):
+        if getattr(capability, name) != usual:
+            told[name] = getattr(capability, name)
+    texts = {"schema": capability.checks.payload_text, "result_schema": capability.checks.result_text}
+    return told | {name: text for name, text in texts.items() if text}
 
 
 def target_of(target: str | Capability) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tallystick.sdk.capability import Capability
+from tallystick.sdk.capability import Capability, offer_of
 from tallystick.sdk.channel import Channel
 from tallystick.sdk.errors import ReachError, ReachRefused
 from tallystick.sdk.frames import Frame, Heard, frame
@@ -55,7 +55,7 @@ class Plan:
 
     def anchor(self, store: str, incarnation: str, held: list[dict[str, object]]) -> Frame:
         """The frame that tells the host of it."""
-        offers = [one.offer() for one, _ in self.offers]
+        offers = [offer_of(one) for one, _ in self.offers]
         body: dict[str, object] = {
             "spoke_id": self.spoke_id,
             "store": store,

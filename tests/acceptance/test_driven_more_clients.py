@@ -11,7 +11,7 @@ SECONDS = 90
 TAKE = {"mcp": "tally.take", "args": {"task": "@last"}}
 SUBMIT = {"mcp": "tally.submit", "args": {"task": "@last", "text": "I looked: all is well."}}
 CANARY = Rule(r"\(touch (\S+)\)", [{"shell": "touch {{match.1}}"}, {"text": "It was denied."}])
-MODES = {"qwen": "default", "vibe": "ask"}
+MODES = {"qwen": "in mode default", "vibe": "in mode ask"}
 """Set at the start of a session: they begin in others, in which not everything is asked."""
 ASKS = ("gemini", "opencode", "qwen", "vibe")
 
@@ -40,7 +40,7 @@ def test_it_takes_and_hands_in_by_our_tools_and_its_level_is_what_was_proved(sta
     if stage.client_name in ASKS:
         assert driven["level"] in ("E2", "E3")
         assert "denied and not carried out" in driven["rests_on"]
-        assert f"in mode {MODES[stage.client_name]}" in driven["rests_on"] or stage.client_name not in MODES
+        assert MODES.get(stage.client_name, "") in driven["rests_on"]
     else:
         assert "without asking" in driven["rests_on"]
 

@@ -25,8 +25,8 @@ from tallystick import (
     ReachTimeout,
     Spoke,
 )
-from tallystick.edge.spoke import LinkLine
-from tallystick.sdk import ContextSlice, MemoryLink, Schema
+from tallystick.edge.spoke.line import LinkLine
+from tallystick.sdk import ContextSlice, LinkLost, MemoryLink, Schema
 from tests.support.ends import PATIENCE, Haven
 
 TRANSPORTS = ("unix", "websocket", "memory", "posted")
@@ -42,6 +42,8 @@ class Harbour:
         self.visits: set[asyncio.Task[None]] = set()
 
     async def link(self, may_start: bool) -> Any:
+        if self.haven.hub.is_stopping:
+            raise LinkLost
         ours, theirs = MemoryLink.pair()
         visit = asyncio.create_task(self.haven.hub.serve(LinkLine(theirs, self.haven.facts)))
         visit.add_done_callback(lambda _: theirs.close())
@@ -73,9 +75,7 @@ class Harbour:
         server.install_signal_handlers = lambda: None  # type: ignore[method-assign]
         task = asyncio.create_task(server.serve())
         self.servers.append((server, task))
-        async with asyncio.timeout(PATIENCE):
-            while not server.started:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: server.started)
 
     def client(self, **given: Any) -> ReachClient:
         return ReachClient(**self.given, **given)
@@ -102,7 +102,9 @@ async def harbour_of(transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     port = free_port()
-    async with Haven(home, listen=True, callbacks=(f"http://127.0.0.1:{port}",)) as haven:
+    haven = Haven(home, listen=True, callbacks=(f"http://127.0.0.1:{port}",))
+    haven._settings = msgspec.structs.replace(haven._settings, listen=f"127.0.0.1:{free_port()}")
+    async with haven:
         found = Harbour(haven, transport, tmp_path, port)
         yield found
         await found.close()
@@ -123,7 +125,7 @@ async def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 async def eventually(condition: Callable[[], Any]) -> Any:
     async with asyncio.timeout(PATIENCE):
-        while not (found := condition()):
+        while not (found := condition()):  # noqa: ASYNC110 - whatever it is, bounded
             await asyncio.sleep(0.01)
     return found
 
@@ -203,9 +205,7 @@ async def test_a_handle_follows_long_work_across_a_restart_of_the_host(harbour: 
     async with harbour.client() as client:
         handle = await client.sail("Slow", 1, timeout_ms=60_000, wait=False)
         await runs.wait()
-        async with asyncio.timeout(PATIENCE):
-            while await handle.state() != "REACHED":
-                await asyncio.sleep(0.01)
+        assert await handle.state() == "REACHED"
         await harbour.haven.restart()
         release.set()
         assert (await handle.result()).payload == "done"
@@ -323,17 +323,29 @@ async def test_a_standing_registration_gets_what_came_while_it_was_away(local: H
 
 
 async def test_retreat_takes_back_what_has_not_begun_and_settle_ends_a_trace(local: Harbour) -> None:
-    spoke = await local.spoke({"Echo": echo}, standing=True)
+    runs, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: ReachMessage) -> None:
+        runs.set()
+        await release.wait()
+
+    spoke = await local.spoke({"Slow": slow}, standing=True)
     await spoke.stop()
     async with local.client() as client:
-        handle = await client.sail("Echo", 1, timeout_ms=60_000, wait=False)
+        handle = await client.sail("Slow", 1, timeout_ms=60_000, wait=False)
         assert await client.retreat(handle.msg_id) in ("IDLE", "PROVISIONED")
-        await local.spoke({"Echo": echo}, standing=True)
-        found = await handle.result()
+        await local.spoke({"Slow": slow}, standing=True)
+        await runs.wait()
         with pytest.raises(ReachRefused) as caught:
             await client.retreat(handle.msg_id)
         assert caught.value.code == "conflict"
-        await client.settle(found.trace_id)
+        with pytest.raises(ReachRefused) as caught:
+            await client.settle(handle.trace_id)
+        assert caught.value.code == "conflict"
+        release.set()
+        await handle.result()
+        assert await client.retreat(handle.msg_id) == "CONFIRMED"
+        await client.settle(handle.trace_id)
         assert await handle.state() == "SUNSET"
 
 

@@ -40,8 +40,11 @@ TOGETHER = {
 }
 STATEMENTS = {**QUERIES, **SQL, **WRITES, **TOGETHER}
 
-SORTS_OR_SCANS = re.compile(r"\bSCAN\b(?! (\d+ )?CONSTANT ROW| \d+-ROW VALUES CLAUSE| new\b)|TEMP B-TREE|AUTOMATIC")
-"""What is given with a statement is walked: its values, and those that are called `new` in a change."""
+SORTS_OR_SCANS = re.compile(
+    r"\bSCAN\b(?! (\d+ )?CONSTANT ROW| \d+-ROW VALUES CLAUSE| new\b| recent\b)|TEMP B-TREE|AUTOMATIC"
+)
+"""What is given with a statement is walked: its values, and those that are called `new` in a change. So is what is
+called `recent`: a bounded number of the newest rows."""
 
 
 def plan(connection: apsw.Connection, sql: str) -> list[str]:
@@ -61,6 +64,8 @@ INDEXES = {
     "inbox_turns": "tasks_open_turn",
     "board": "tasks_open_workspace",
     "board_every": "tasks_open",
+    "assigned": "tasks_open",
+    "assigned_count": "tasks_open",
     "children": "tasks_parent",
     "held": "tasks_open_session",
     "dedup": "tasks_key",

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tallystick.app.calls import CallerFacts, Terminal
-from tallystick.app.desk import forms, installed
+from tallystick.app.desk import forms, installed, reach
 from tallystick.app.desk.interface import Desk, Guest
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Actor, ActorKind
@@ -435,6 +435,51 @@ CANNED: dict[str, Any] = {
     "join": AGENT_SHOWN,
     "leave": forms.Done(detail="@tester left shop."),
     "rename": forms.Done(detail="@tester is now @qa."),
+    "routes": reach.Routes(
+        routes=(
+            reach.RouteShown(
+                capability="FileSummarize",
+                version="1.2",
+                spoke="summary-01",
+                endpoint="unix 4711",
+                weight=2,
+                domain="data-team",
+                load=3,
+                concurrency=4,
+                last_seen=7.5,
+                status="online",
+                workspace="shop",
+                first=True,
+                pinned=True,
+            ),
+            reach.RouteShown(
+                capability="FileSummarize",
+                version="1.0",
+                spoke="summary-02",
+                endpoint="spoke",
+                weight=1,
+                domain="",
+                load=0,
+                concurrency=1,
+                last_seen=None,
+                status="offline",
+                workspace="shop",
+                standing=True,
+            ),
+        ),
+        stats=(
+            reach.CapabilityShown(
+                capability="FileSummarize",
+                waiting=1,
+                asked=10,
+                done=7,
+                failed=1,
+                unverified=1,
+                open=2,
+                median_seconds=0.25,
+            ),
+        ),
+    ),
     "agents": forms.Agents(agents=(AGENT_SHOWN,), context="# Shop\nWe sell things."),
     "whoami": forms.WhoAmI(
         name="@human",

@@ -42,6 +42,7 @@ VERBS = {
     "leave": "leave tester",
     "agents": "agents",
     "whoami": "whoami",
+    "routes": "routes --stats",
     "watch": "watch",
     "watch-add": "watch add reviewer --ref main",
     "workspace": "workspace",

@@ -19,6 +19,7 @@ from tallystick.core.directory import Directory
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST, Actor, Prefix
 from tallystick.core.limits import Limits
+from tallystick.core.link import link_of
 from tallystick.core.model import CheckOutcome, Fact, Reason, TaskState
 from tallystick.core.state import Unchanged, Work
 from tallystick.core.task import DutyKind, next_duty
@@ -29,12 +30,14 @@ from tests.build import (
     BOB,
     CHECK,
     CLOSED,
+    OTHER,
     PLACES,
     REVIEWER,
     RUNNER,
     SECOND,
     SESSIONS,
     SHY,
+    SPOKE,
     STRANGER,
     WORKER,
     World,
@@ -44,7 +47,10 @@ from tests.build import (
 )
 
 PARTIES = [ANN, BOB, ASKER, WORKER, REVIEWER, RUNNER, SHY]
-ASSIGNEES = [WORKER, WORKER, RUNNER, RUNNER, REVIEWER, SHY, CLOSED, ANN, ""]
+CAP = "cap:Count"
+ASSIGNEES = [WORKER, WORKER, RUNNER, RUNNER, CAP, CAP, REVIEWER, SHY, CLOSED, ANN, ""]
+SPOKES = (SPOKE, OTHER)
+PUSHED = (RUNNER, CAP, *SPOKES)
 EVERYBODY = [*PARTIES, CLOSED, STRANGER, HOST.id]
 KINDS = {kind.__name__: kind for kind in cmd.TaskCommands.__args__ if kind is not cmd.SubmitTask}
 HOLDS = "working working/* input_required/question input_required/frozen auth_required/permission"
@@ -71,6 +77,7 @@ class Shadow:
     def __init__(self, requester: str, assignee: str, place: str) -> None:
         self.requester = requester
         self.assignee = assignee
+        self.route = assignee if assignee == CAP else ""
         self.place = place
         self.holder = ""
         self.session = ""
@@ -79,29 +86,42 @@ class Shadow:
         self.fence = 0
         self.fences: set[int] = set()
         self.cancel_asked = False
+        self.interrupted = ""
+        """Where it was when a permission was first asked for."""
 
     def follow(self, command: Any, by: Actor, after: str) -> None:
         kind = type(command)
         before, self.place = self.place, after
+        if kind is cmd.RequestPermission and before != after:
+            self.interrupted = before
         if kind is cmd.ClaimTask:
             self.holder, self.session = by.id, by.session
         elif kind is cmd.BeginDelivery:
             self.holder = self.assignee
             self.session = SESSIONS[self.assignee]
+        elif kind is cmd.LeaseDelivery:
+            self.assignee = command.recipient or self.assignee
         elif kind is cmd.ReassignTask:
             self.assignee = command.assignee
+            self.route = self.assignee if self.assignee == CAP else ""
         elif kind is cmd.HandInResult and not self.holder:
             self.holder, self.session = by.id, by.session
         self.last_holder = self.holder or self.last_holder
-        if kind in (cmd.ReassignTask, cmd.LapseLease) or (kind is cmd.SettleDoubt and after == "submitted/rework"):
-            self.last_holder = ""
-        if not oracle.matches(after, HOLDS) or (kind is cmd.CorrectTask and not after.startswith("working")):
-            self.holder = self.session = ""
+        self._let_go(kind, after)
         self._flight(kind, after)
+        moved = before != after and kind is not cmd.DecidePermission  # that only goes on where it was
+        if self.route and after.startswith("submitted/") and (kind in _ANEW or moved):
+            self.assignee = self.route  # whoever had it has it no more: the host chooses anew
         if kind is cmd.CancelTask and before == after:
             self.cancel_asked = True
         if kind is cmd.ReassignTask or (kind is cmd.CorrectTask and not oracle.is_open(before)):
             self.cancel_asked = False
+
+    def _let_go(self, kind: type, after: str) -> None:
+        if kind in (cmd.ReassignTask, cmd.LapseLease) or (kind is cmd.SettleDoubt and after == "submitted/rework"):
+            self.last_holder = ""
+        if not oracle.matches(after, HOLDS) or (kind is cmd.CorrectTask and not after.startswith("working")):
+            self.holder = self.session = ""
 
     def _flight(self, kind: type, after: str) -> None:
         if kind is cmd.LeaseDelivery:
@@ -171,7 +191,7 @@ class TaskMachine(RuleBasedStateMachine):
                 "delivery_id": self.world.id(Prefix.DELIVERY),
             },
             "SetTaskMode": {"mode": ("paused", "running", "running")[pick % 3]},
-            "LeaseDelivery": {"session": SESSIONS[RUNNER], "intent_id": f"int_{pick}"},
+            "LeaseDelivery": self.leasing(task_id, pick),
             "StartTurn": {
                 "turn_id": f"trn_{pick % 50}",
                 "purpose": ("work", "answer", "reminder", "resumed", "refuted")[pick % 5],
@@ -186,6 +206,13 @@ class TaskMachine(RuleBasedStateMachine):
             "FailTask": {"why": Reason.ERROR},
         }
         return choices.get(kind, {})
+
+    def leasing(self, task_id: str, pick: int) -> dict[str, Any]:
+        """A holder of the capability is chosen where one is asked for; sometimes where it must not be."""
+        if (self.shadows[task_id].assignee == CAP) is (pick % 16 != 0):
+            chosen = SPOKES[pick % 2]
+            return {"session": SESSIONS[chosen], "intent_id": f"int_{pick}", "recipient": chosen}
+        return {"session": SESSIONS[RUNNER], "intent_id": f"int_{pick}"}
 
     # --- doing, and judging what was done -------------------------------------------------------------------------
 
@@ -225,6 +252,9 @@ class TaskMachine(RuleBasedStateMachine):
         self.judge_actor(name, command, by, shadow, before)
         self.judge_fence(command, by, shadow, before, after)
         self.judge_deliveries(command, by, shadow, before, after)
+        links = (link_of(before).value, link_of(after).value)
+        moved = links[0] == links[1] or links[1] in oracle.LINKS[links[0]].split()
+        assert moved or name == "CorrectTask", (name, links)
         shadow.follow(command, by, after.task.place)
         if not after.task.open and (before.task.open or name == "CorrectTask"):
             self.judge_notice(by, after)
@@ -270,6 +300,8 @@ class TaskMachine(RuleBasedStateMachine):
         for old, new in zip(before.deliveries, after.deliveries, strict=False):
             facts = [f.fact.value for f in new.facts]
             assert facts == sorted(set(facts), key=ORDER.index), facts
+            if kind is cmd.ReturnDelivery and before.task.state is TaskState.WORKING:
+                assert shadow.assignee == SPOKE, "only what may be done twice is given to another"
             if kind is cmd.ReturnDelivery and new.due_at:
                 assert facts == ["accepted", "persisted"], "back to persisted: there was no dispatch after all"
             else:
@@ -300,8 +332,10 @@ class TaskMachine(RuleBasedStateMachine):
         elif fact.fact is Fact.SUBMITTED:
             assert kind in (cmd.HandInResult, cmd.SettleDoubt)
             assert fact.witness in (by.session, by.id)
-        elif kind in (cmd.LeaseDelivery, cmd.BeginDelivery):
-            assert fact.witness == SESSIONS[RUNNER]
+        elif kind is cmd.LeaseDelivery:
+            assert fact.witness == SESSIONS[command.recipient or RUNNER]
+        elif kind is cmd.BeginDelivery:
+            assert fact.witness == SESSIONS[RUNNER], "as told with the command"
         elif kind is not cmd.RecordDelivery:
             assert fact.witness in (by.session, by.id)
             assert by.id == shadow.assignee
@@ -317,9 +351,9 @@ class TaskMachine(RuleBasedStateMachine):
     # --- whose turn it is, from the page --------------------------------------------------------------------------
 
     def able(self, party: str, *, commands: bool = False) -> bool:
-        if party in (ANN, BOB):
+        if party in (ANN, BOB, CAP):
             return True
-        return party in SESSIONS and party not in self.gone and (commands or party != RUNNER)
+        return party in SESSIONS and party not in self.gone and (commands or party not in (RUNNER, *SPOKES))
 
     def owner(self, party: str) -> str:
         return party if party in (ANN, BOB) else ANN
@@ -401,7 +435,7 @@ class TaskMachine(RuleBasedStateMachine):
         task_id = self.pick(task, place=oracle.LIVE) or self.pick(task)
         place = self.shadows[task_id].place
         kinds = [k for k, (_, sources, _) in oracle.MOVES.items() if k in KINDS and oracle.matches(place, sources)]
-        pushed = self.shadows[task_id].assignee == RUNNER
+        pushed = self.shadows[task_id].assignee in PUSHED
         useless = {"ClaimTask"} if pushed else {"LeaseDelivery"}
         useless |= {"LeaseDelivery"} if self.shadows[task_id].in_flight else {"BeginDelivery", "ReturnDelivery"}
         useless |= set() if self.shadows[task_id].cancel_asked else {"ConfirmCancel"}
@@ -444,11 +478,12 @@ class TaskMachine(RuleBasedStateMachine):
     def dispatch(self, task: int, how: int, _b: int, _c: int) -> None:
         """What `app` does for a command agent: write the intent ahead, then start it."""
         task_id = self.pick(task, place="submitted/new submitted/rework")
-        if not task_id or self.shadows[task_id].assignee != RUNNER:
+        if not task_id or self.shadows[task_id].assignee not in (RUNNER, CAP):
             return
         then = (cmd.BeginDelivery, cmd.BeginDelivery, cmd.ReturnDelivery)[how % 3]
-        for kind in (cmd.LeaseDelivery, then):
-            self.attempt(self.world.command(kind, task_id, HOST), HOST)
+        lease = self.world.command(cmd.LeaseDelivery, task_id, HOST, **self.leasing(task_id, how % 15 + 1))
+        for command in (lease, self.world.command(then, task_id, HOST)):
+            self.attempt(command, HOST)
 
     def restart(self, *_: int) -> None:
         """The host comes back: fences rise, what was in flight is unverified."""
@@ -519,8 +554,14 @@ class TaskMachine(RuleBasedStateMachine):
             assert bool(work.task.turn) == work.task.open, "exactly one party has the turn of an open task"
             assert work.task.holder == shadow.holder, shadow.place
             assert (not shadow.holder) or oracle.matches(shadow.place, HOLDS)
+            assert work.task.assignee == shadow.assignee, (shadow.place, work.task.assignee)
+            assert link_of(work).value == self.expected_link(work, shadow), (shadow.place, link_of(work))
             if work.task.state is TaskState.WORKING and not shadow.holder.startswith("per_"):
                 assert next_duty(work, LIMITS) is not None, "nothing is working for ever"
+
+    def expected_link(self, work: Work, shadow: Shadow) -> str:
+        facts = [f.fact.value for f in work.assignment.facts] if work.assignment else []
+        return oracle.link(shadow.place, shadow.assignee, facts, work.task.settled, shadow.interrupted)
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
@@ -530,6 +571,8 @@ class TaskMachine(RuleBasedStateMachine):
             assert replayed[2] == self.world.rows
 
 
+_ANEW = (cmd.ReturnDelivery, cmd.CorrectTask)
+"""What puts a task that waits for its holder out of its hands again."""
 _TELLING = (cmd.SettleDoubt, cmd.ReassignTask, cmd.ReleaseTask)
 _PERSONS = (
     "AdmitTask",

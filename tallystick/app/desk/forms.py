@@ -72,6 +72,7 @@ class Join(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     wake: str | None = None
     strengths: str | None = None
     capabilities: tuple[str, ...] | None = None
+    domains: tuple[str, ...] | None = None
     provider: str | None = None
     inbound: str | None = None
     display_name: str | None = None
@@ -200,6 +201,8 @@ class Line(Form, frozen=True, kw_only=True):
     workspace: str = ""
     seconds: float | None = None
     error: str = ""
+    link: str = ""
+    """Of a message to a capability: its link before and after, as `IDLE → PROVISIONED`, or the one it stayed at."""
 
 
 class RunShown(Form, frozen=True, kw_only=True):
@@ -274,6 +277,11 @@ class Shown(Form, frozen=True, kw_only=True):
     delivery_id: str = ""
     woken: dict[str, Any] = {}
     """The newest wake of whoever's turn it is that was about this task: wake_id, outcome, at, seconds_ago."""
+    capability: str = ""
+    link: str = ""
+    """Of a message to a capability: IDLE, PROVISIONED, REACHED, CONFIRMED or SUNSET."""
+    suspected: bool = False
+    """It is REACHED, and has shown no progress for longer than its sender wants to wait for any."""
 
 
 class InboxItem(Form, frozen=True, kw_only=True, rename={"from_": "from"}):

@@ -46,6 +46,7 @@ class Placing(Members):
             client=drive.client if drive else form.client,
             strengths=form.strengths,
             capabilities=form.capabilities,
+            domains=form.domains,
             provider=drive.provider if drive and form.provider is None else form.provider,
             inbound=form.inbound,
             display_name=form.display_name,

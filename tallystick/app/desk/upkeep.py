@@ -20,6 +20,7 @@ from tallystick.app.desk.interface import Guest
 from tallystick.app.rebuild import replay
 from tallystick.app.views import show
 from tallystick.core import commands as cmd
+from tallystick.core.directory import PASSIVE
 from tallystick.core.errors import Refused
 
 _LOW_DISK_BYTES = 500 * 1024 * 1024
@@ -102,7 +103,7 @@ class Upkeep(Examining):
     def _presence(self, guest: Guest) -> list[forms.Finding]:
         found = []
         for agent in self.directory.members(guest.workspace):
-            if agent.connection == "command":
+            if agent.connection in PASSIVE:
                 continue
             mine = [self.directory.sessions[s] for s in self.directory.open_sessions.get(agent.agent_id, ())]
             silent = [self.s.presence.silent_seconds(s.session_id) for s in mine]
@@ -124,7 +125,7 @@ class Upkeep(Examining):
         now = self.s.clock.now()
         for agent in self.directory.members(guest.workspace):
             rows = await self.s.views.rows("inbox_turns", party=agent.agent_id, limit=1)
-            if not rows or agent.connection == "command":
+            if not rows or agent.connection in PASSIVE:
                 continue
             age = now - float(rows[0]["updated_at"] or now)
             if int(rows[0]["turn_version"] or 0) > int(rows[0]["seen"] or 0) and age > 3600:

@@ -9,7 +9,7 @@ from typing import Any
 from tallystick.app.desk import forms
 from tallystick.app.presence import Presence
 from tallystick.core.clients import CLIENTS
-from tallystick.core.directory import Agent, Directory, SessionState, Workspace
+from tallystick.core.directory import PUSHED, Agent, Directory, SessionState, Workspace
 from tallystick.core.facts import FACTS
 from tallystick.core.model import CheckSpec, Fact
 from tallystick.core.route import promise_to
@@ -85,7 +85,7 @@ def _facts(found: Agent) -> tuple[dict[str, str], ...]:
     if known is not None:
         rows = known.facts
     else:
-        column = found.connection if found.connection in ("command", "drive") else "pull"
+        column = found.connection if found.connection in PUSHED else "pull"
         rows = tuple((row.fact, getattr(row, column)) for row in FACTS if row.fact is not Fact.UNVERIFIED)
     return tuple({"fact": fact.value, "rests_on": rests_on} for fact, rests_on in rows)
 

@@ -11,7 +11,9 @@ import msgspec
 from tallystick.app.desk import forms
 from tallystick.core import events as ev
 from tallystick.core.directory import Directory
-from tallystick.core.identity import Assertion
+from tallystick.core.fold import evolve
+from tallystick.core.identity import CAPABILITY_PREFIX, Assertion
+from tallystick.core.link import link_of
 from tallystick.core.model import BlobReference, CheckRun, Fact, GitReference, Reference, place
 from tallystick.core.state import Work
 from tallystick.core.wake import BY_OUTCOME
@@ -152,15 +154,29 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
 def lines(history: list[ev.Recorded], directory: Directory) -> tuple[forms.Line, ...]:
     """Events in order, each with the place of its task before and after and the time since that task's last event."""
     places: dict[str, tuple[str, float]] = {}
+    messages: dict[str, Work] = {}
     shown = []
     for recorded in history:
         before, at = places.get(recorded.stream, ("", 0.0))
         after = _place_after(recorded)
         seconds = round(recorded.at - at, 3) if at else None
-        shown.append(line(recorded, directory, before, after, seconds))
+        found = line(recorded, directory, before, after, seconds)
+        shown.append(msgspec.structs.replace(found, link=_link(messages, recorded)) if after else found)
         if after:
             places[recorded.stream] = (after, recorded.at)
     return tuple(shown)
+
+
+def _link(messages: dict[str, Work], recorded: ev.Recorded) -> str:
+    """The link of a message to a capability before and after an event; empty for other tasks, and for a part of a
+    history. `messages` are as far as they were told, and are folded on."""
+    event, before = recorded.event, messages.get(recorded.stream)
+    asked = isinstance(event, ev.TaskSubmitted) and (event.capability or event.assignee.startswith(CAPABILITY_PREFIX))
+    if before is None and not asked:
+        return ""
+    after = messages[recorded.stream] = evolve(before, recorded)
+    links = [link_of(work).value for work in (before, after) if work is not None]
+    return " → ".join(dict.fromkeys(links))
 
 
 def _place_after(recorded: ev.Recorded) -> str:

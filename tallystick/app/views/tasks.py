@@ -12,6 +12,7 @@ from tallystick.app.views import show
 from tallystick.core import events as ev
 from tallystick.core.directory import Directory
 from tallystick.core.errors import Refused
+from tallystick.core.link import is_suspected, link_of
 from tallystick.core.model import CheckRun
 from tallystick.core.state import Task, Work
 from tallystick.core.task import board_label
@@ -77,6 +78,9 @@ def shown(
         key=task.key,
         delivery_id=work.assignment.delivery_id if work.assignment else "",
         woken=_woken(task, directory, now),
+        capability=task.capability,
+        link=link_of(work).value if task.capability else "",
+        suspected=bool(task.capability) and is_suspected(work, now),
     )
 
 

@@ -279,14 +279,14 @@ class Views:
     async def agent(self, found: Agent, workspace: str) -> forms.AgentShown:
         """One agent, with its track record."""
         record = people.track_record(await self._store.query("outcomes", agent=found.agent_id, limit=1000))
-        rows = await self._store.query("assigned", party=found.agent_id)
+        rows = await self._store.query("assigned_count", party=found.agent_id)
         return people.agent(
             found,
             workspace,
             self._directory(),
             self._presence,
             record,
-            open_tasks=len(rows),
+            open_tasks=int(rows[0]["count"] or 0),
             sandbox=self._sandbox(),
         )
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from tallystick.app.calls import Call, Handler
-from tallystick.app.desk import forms
+from tallystick.app.desk import forms, reach
 from tallystick.app.desk.interface import Desk, Guest
 from tallystick.core.errors import invalid
 
@@ -51,6 +51,18 @@ class Everything(forms.Form, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """`board`."""
 
     everything: bool = False
+
+
+class Message(forms.Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A verb about one message, by its id or its task's."""
+
+    message: str
+
+
+class Statistics(forms.Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`routes`."""
+
+    stats: bool = False
 
 
 class Nothing(forms.Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -145,6 +157,18 @@ VERBS: dict[str, Verb] = {
         "Every event of a task's trace, across agents.", Named, forms.Lines, lambda d, g, f: d.trace(g, f.task)
     ),
     "agents": Verb("Who is here.", Nothing, forms.Agents, lambda d, g, _f: d.agents(g)),
+    "sail": Verb(
+        "Send a message to whoever holds a capability.", reach.Sail, reach.Sailed, lambda d, g, f: d.sail(g, f)
+    ),
+    "retreat": Verb(
+        "Take a message back that has not begun.", Message, reach.LinkShown, lambda d, g, f: d.retreat(g, f.message)
+    ),
+    "routes": Verb(
+        "Who holds which capability, and what became of what was asked of it.",
+        Statistics,
+        reach.Routes,
+        lambda d, g, f: d.routes(g, stats=f.stats),
+    ),
     "whoami": Verb("Who the caller is taken for, and why.", Nothing, forms.WhoAmI, lambda d, g, _f: d.whoami(g)),
     "workspaces": Verb(
         "The workspaces that the caller sees.", Nothing, forms.Workspaces, lambda d, g, _f: d.workspaces(g)

@@ -11,7 +11,15 @@ import msgspec
 from tallystick.app.calls import Call
 from tallystick.app.desk.interface import Desk
 from tallystick.core.errors import Refused, invalid
-from tallystick.edge.cli import completion, verbs_clients, verbs_host, verbs_places, verbs_reading, verbs_tasks
+from tallystick.edge.cli import (
+    completion,
+    verbs_clients,
+    verbs_host,
+    verbs_places,
+    verbs_reading,
+    verbs_routes,
+    verbs_tasks,
+)
 from tallystick.edge.cli.errors import encode, error_data, exit_code
 from tallystick.edge.cli.help import reference_of
 from tallystick.edge.cli.page import page_for
@@ -38,7 +46,7 @@ def _all_verbs() -> dict[str, Verb]:
     places = {name: number for number, name in enumerate(_ORDER.split())}
     tasks = (*verbs_tasks.VERBS, *verbs_reading.VERBS)
     ordered = sorted(tasks, key=lambda verb: places.get(verb.name, len(places)))
-    verbs = (*ordered, *verbs_places.VERBS, *verbs_clients.VERBS, *verbs_host.VERBS, _COMPLETE)
+    verbs = (*ordered, *verbs_places.VERBS, *verbs_routes.VERBS, *verbs_clients.VERBS, *verbs_host.VERBS, _COMPLETE)
     return {name: verb for verb in verbs for name in (verb.name, *verb.also)}
 
 

@@ -183,6 +183,8 @@ def _header(sheet: Sheet, form: forms.Shown) -> None:
     sheet.field(
         "state", state, f" ({exact})" if form.label != exact else "", turn, asked, f"  {form.mode}" if form.mode else ""
     )
+    suspected = Paint("  suspected: no progress for long", "yellow") if form.suspected else ""
+    sheet.field("link", form.link and f"{form.link}  cap:{form.capability}", suspected)
     sheet.field("silent", age(form.silent_seconds) if form.silent_seconds >= 1 else "")
     if form.woken:
         sheet.field("woken", f"{form.woken['outcome']} {age(form.woken['seconds_ago'])} ago")
@@ -316,8 +318,10 @@ def _ended(run: forms.RunShown) -> str:
 
 def lines(sheet: Sheet, events: Sequence[forms.Line], *, tasks: bool = False) -> None:
     """Events, one line each; who is only asserted to have acted carries a `~`."""
-    heads = ("AT", "WHO", *(("TASK",) if tasks else ()), "WHAT", "BEFORE → AFTER", "TOOK", "TEXT")
-    sheet.table(heads, [_event(sheet, event, tasks) for event in events])
+    links = any(event.link for event in events)
+    link = ("LINK",) if links else ()
+    heads = ("AT", "WHO", *(("TASK",) if tasks else ()), "WHAT", "BEFORE → AFTER", *link, "TOOK", "TEXT")
+    sheet.table(heads, [_event(sheet, event, tasks, links) for event in events])
     if any(event.asserted for event in events):
         sheet.line(Paint("~ said so itself on the shared socket", "dim"))
 
@@ -327,12 +331,13 @@ def change(event: forms.Line) -> str:
     return f"{event.before} → {event.after}" if event.before and event.before != event.after else event.after
 
 
-def _event(sheet: Sheet, event: forms.Line, tasks: bool) -> Sequence[str | Paint]:
+def _event(sheet: Sheet, event: forms.Line, tasks: bool, links: bool) -> Sequence[str | Paint]:
     words = clip(f"{event.error}  {event.text}".strip(), _LONGEST)
     text = Paint(words, "red" if event.error else "")
     task = (short(event.task_id),) if tasks else ()
     who = f"{event.who}~" if event.asserted else event.who
-    return (sheet.page.when(event.at), who, *task, event.what, change(event), took(event.seconds), text)
+    link = (event.link,) if links else ()
+    return (sheet.page.when(event.at), who, *task, event.what, change(event), *link, took(event.seconds), text)
 
 
 def event_pieces(sheet: Sheet, event: forms.Line) -> list[str | Paint]:

@@ -273,6 +273,12 @@ def assigned(tables: Tables, *, party: str) -> list[Line]:
 
 
 @_named
+def assigned_count(tables: Tables, *, party: str) -> list[Line]:
+    """How many open tasks an assignee has."""
+    return [{"count": len(_rows(tables, "tasks", open=1, assignee=party))}]
+
+
+@_named
 def requested(tables: Tables, *, party: str) -> list[Line]:
     """Open tasks of a requester."""
     return _rows(tables, "tasks", open=1, requester=party)
@@ -320,9 +326,9 @@ def archivable(tables: Tables, *, limit: int) -> list[Line]:
 
 @_named
 def newest(tables: Tables, *, party: str) -> list[Line]:
-    """The newest task that the party asked for, has or reviews."""
-    found = [row for row in _rows(tables, "tasks") if party in {row["requester"], row["assignee"], row["reviewer"]}]
-    return _newest(found)[:1]
+    """The newest task that the party asked for, has or reviews, among the last 10,000."""
+    recent = _newest(_rows(tables, "tasks"))[:10_000]
+    return [row for row in recent if party in {row["requester"], row["assignee"], row["reviewer"]}][:1]
 
 
 @_named

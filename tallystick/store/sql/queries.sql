@@ -137,13 +137,16 @@ WHERE (state = 'failed' OR (state = 'input_required' AND reason = 'unverified'))
 ORDER BY task_id DESC LIMIT :limit;
 
 -- name: assigned
-SELECT * FROM tasks WHERE assignee = :party AND open = 1 ORDER BY task_id;
+SELECT * FROM tasks INDEXED BY tasks_open WHERE assignee = :party AND open = 1 ORDER BY task_id;
+
+-- name: assigned_count
+SELECT count(*) AS count FROM tasks INDEXED BY tasks_open WHERE assignee = :party AND open = 1;
 
 -- name: requested
-SELECT * FROM tasks WHERE requester = :party AND open = 1 ORDER BY task_id;
+SELECT * FROM tasks INDEXED BY tasks_open WHERE requester = :party AND open = 1 ORDER BY task_id;
 
 -- name: reviewing
-SELECT * FROM tasks WHERE reviewer = :party AND reviewer > '' AND open = 1 ORDER BY task_id;
+SELECT * FROM tasks INDEXED BY tasks_open WHERE reviewer = :party AND reviewer > '' AND open = 1 ORDER BY task_id;
 
 -- name: sessioned
 SELECT * FROM tasks INDEXED BY tasks_open_session WHERE open = 1 AND session > '' ORDER BY session, task_id;
@@ -167,15 +170,10 @@ SELECT names.name AS trace FROM events JOIN names ON names.id = events.trace
 WHERE events.type = 1 AND events.trace > 0
 GROUP BY events.trace ORDER BY events.trace LIMIT :limit;
 
+-- Of the last 10,000 tasks, walked from the newest one until there is one of that party.
 -- name: newest
-SELECT * FROM tasks WHERE task_id = max(
-  coalesce((SELECT max(task_id) FROM tasks WHERE requester = :party AND open = 0), ''),
-  coalesce((SELECT max(task_id) FROM tasks WHERE requester = :party AND open = 1), ''),
-  coalesce((SELECT max(task_id) FROM tasks WHERE assignee = :party AND open = 0), ''),
-  coalesce((SELECT max(task_id) FROM tasks WHERE assignee = :party AND open = 1), ''),
-  coalesce((SELECT max(task_id) FROM tasks WHERE reviewer = :party AND reviewer > '' AND open = 0), ''),
-  coalesce((SELECT max(task_id) FROM tasks WHERE reviewer = :party AND reviewer > '' AND open = 1), '')
-);
+SELECT * FROM (SELECT * FROM tasks WHERE task_id > '' ORDER BY task_id DESC LIMIT 10000) AS recent
+WHERE :party IN (requester, assignee, reviewer) LIMIT 1;
 
 -- name: aliases
 SELECT * FROM aliases WHERE skeleton > '' ORDER BY skeleton;

@@ -1,0 +1,46 @@
+"""The route table on a sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tallystick.app.desk import reach
+from tallystick.edge.cli.page import Paint, Sheet, age, took
+
+_COLOURS = {"online": "green", "suspect": "yellow", "returning": "yellow", "draining": "yellow", "offline": "red"}
+
+
+def routes(sheet: Sheet, form: reach.Routes) -> None:
+    """Who holds what, and with `--stats` what became of it."""
+    if not form.routes:
+        sheet.line("Nobody offers a capability here.")
+        sheet.command("join", "NAME", "--capability", "NAME")
+        return
+    heads = ("CAPABILITY", "VERSION", "NAME", "STATUS", "LOAD", "WEIGHT", "DOMAIN", "SEEN", "ENDPOINT")
+    sheet.table(heads, [_row(route) for route in form.routes])
+    if form.stats:
+        sheet.blank()
+        counts = ("CAPABILITY", "ASKED", "DONE", "FAILED", "UNVERIFIED", "OPEN", "WAITING", "MEDIAN")
+        sheet.table(counts, [_counts(counted) for counted in form.stats])
+
+
+def _row(route: reach.RouteShown) -> Sequence[str | Paint]:
+    seen = "" if route.last_seen is None else f"{age(route.last_seen)} ago"
+    marks = [word for word, holds in (("pinned", route.pinned), ("first", route.first)) if holds]
+    name = f"@{route.spoke}" + (f" ({', '.join(marks)})" if marks else "")
+    return (
+        route.capability,
+        route.version,
+        name,
+        Paint(route.status, _COLOURS.get(route.status, "")),
+        f"{route.load}/{route.concurrency}",
+        str(route.weight),
+        route.domain,
+        seen,
+        route.endpoint,
+    )
+
+
+def _counts(counted: reach.CapabilityShown) -> Sequence[str]:
+    numbers = (counted.asked, counted.done, counted.failed, counted.unverified, counted.open, counted.waiting)
+    return (counted.capability, *map(str, numbers), took(counted.median_seconds))
