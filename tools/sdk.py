@@ -95,6 +95,6 @@ _HEAD = """# The SDK
 Typed, asyncio, a thin client: nothing of the host is loaded. How frames travel: [reach](reach.md).
 """
 
-_CODES = """Which class a code has; the codes are those of the [host](errors.md), and `timeout`, `unverified`, `canceled`
-and `failed` (the handler raised).
+_CODES = """Which class a code has. The codes are those of the [host](errors.md), and `timeout`, `unverified`,
+`canceled`, `failed` (the handler raised).
 """
