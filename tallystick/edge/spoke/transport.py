@@ -52,8 +52,8 @@ class SpokeTransport:
             return Receipt(outcome="failed", code="invalid", detail=f"The payload has the wrong shape: {bad}.")
         hub = self._hub
         send = partial(hub.send, envelope.session)
-        carried = Carried(envelope, self._terms(envelope, offer), send, began, hub)
-        hub.carried[envelope.delivery_id] = carried
+        carried = Carried(envelope, self._terms(envelope, offer), send, began, hub.noted)
+        hub.carries(carried)
         return await carried.carry()
 
     def _terms(self, envelope: Envelope, offer: Offer) -> Terms:
@@ -64,7 +64,6 @@ class SpokeTransport:
             sail=self._sail(envelope, delivery.attempt if delivery else 1, left),
             ack_seconds=min(ACK_SECONDS, left / 3),
             begin_seconds=self._hub.limits.presence_seconds,
-            is_idempotent=offer.idempotent,
             check_result=partial(wrong, schema=offer.result_schema),
         )
 
