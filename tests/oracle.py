@@ -56,7 +56,7 @@ MOVES: dict[str, tuple[str, str, str]] = {
     "ConfirmCancel": ("host", LIVE, "canceled/by_requester canceled/by_person"),
     "FinishCascade": ("host", f"{LIVE} {ENDED}", "="),
     "ReassignTask": (
-        "requester coordinator person",
+        "requester coordinator person host",
         LIVE,
         "submitted/new submitted/unassigned auth_required/inbound",
     ),

@@ -241,6 +241,20 @@ class Driving:
         )
         return await self._softly(question, self._as_session(work.task))
 
+    async def handed_on(self, task_id: str, named: str, text: str) -> str:
+        """Give a task to whom a person named for this in its agent's own file; why not, where it cannot be."""
+        party = self._heads.directory.named(named.removeprefix("@"))
+        if party is None:
+            return f"There is no @{named.removeprefix('@')}."
+        command = cmd.ReassignTask(
+            task_id=task_id, assignee=party, delivery_id=self.new_id(Prefix.DELIVERY), text=ev.Text(body=text)
+        )
+        try:
+            await self._executor.execute(command, HOST)
+        except Refused as refusal:
+            return refusal.message
+        return ""
+
     async def failed(self, task_id: str, text: str, why: Reason) -> None:
         """The host ends a task: its budget is used up."""
         await self._softly(cmd.FailTask(task_id=task_id, text=ev.Text(body=text), why=why), HOST)

@@ -192,6 +192,8 @@ class Task(Value, frozen=True):
     running_since: float = 0.0
     turns: int = 0
     """How many turns were begun for it."""
+    handed_on: tuple[str, ...] = ()
+    """The agents that the host took it from because their quota was used up."""
     reminders: int = 0
     """Turns in a row that only reminded of it."""
     resumes: int = 0

@@ -8,11 +8,12 @@ import shutil
 import pytest
 
 from tests.acceptance.test_driven_clients import ESCALATED, SUBMIT, TAKE, canary
-from tests.support.driven import RealStage
+from tests.support.driven import DRIVEN_BY_CHOICE, RealStage
+from tests.support.hosts import eventually
 from tests.support.model import Model, script
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="NO SANDBOX WAS TESTED: install bubblewrap")
-SECONDS = 45
+SECONDS = 90
 PROBE = "curl -sS -m 5 http://127.0.0.1:{port}/ 2>&1 || true; curl -sS -m 5 http://example.org/ 2>&1 || true"
 
 
@@ -25,6 +26,11 @@ def stage(request):
         yield stage
 
 
+def driven(stage):
+    """The session that is looked at."""
+    return next(a for a in stage.call("agents")["agents"] if a["name"] == "@reviewer")["driven"][0]
+
+
 def ask(stage, *steps):
     return stage.call("ask", address="@reviewer", title="Look", body=script(*steps))["task_id"]
 
@@ -33,10 +39,10 @@ def test_its_model_answers_and_it_asks_before_it_acts(stage: RealStage) -> None:
     task = ask(stage, TAKE, SUBMIT, {"text": "Done."})
     shown = stage.until(task, "completed", "input_required/question", seconds=SECONDS)
     assert shown["result"] == "I looked: all is well.", shown["history"]
-    driven = next(a for a in stage.call("agents")["agents"] if a["name"] == "@reviewer")["driven"][0]
-    assert driven["level"] == "E3"
-    assert f"network: only {stage.model.url.removeprefix('http://')};" in driven["rests_on"]
-    assert "asked for, denied and not carried out" in driven["rests_on"]
+    found = driven(stage)
+    assert found["level"] == "E3"
+    assert f"network: only {stage.model.url.removeprefix('http://')};" in found["rests_on"]
+    assert "asked for, denied and not carried out" in found["rests_on"]
 
 
 def test_what_its_commands_ask_for_elsewhere_is_not_reached(stage: RealStage) -> None:
@@ -64,3 +70,37 @@ def test_codex_runs_plain_commands_in_its_own_sandbox_inside_of_ours(stage: Real
     assert (tree / "plain.txt").read_text() == "written\n", json.dumps(shown["history"])
     assert not shown["permissions"]
     assert not (stage.person / "home" / "outside.txt").exists()
+
+
+@pytest.mark.parametrize("client", ["codex", "claude", *DRIVEN_BY_CHOICE])
+def test_a_client_goes_by_the_proxy_to_a_model_that_it_knows_by_name(client: str) -> None:
+    with Model() as model, RealStage(client, model, host="model.example") as stage:
+        assert stage.start()
+        port = model.url.rpartition(":")[2]
+        lists = f'canary = false\n[network]\nallow = ["model.example:{port}", "127.0.0.1:{port}"]\n'
+        stage.join(more=lists, required="E3")
+        task = ask(stage, TAKE, SUBMIT, {"text": "Done."})
+        shown = stage.until(task, "completed", "input_required/question", seconds=SECONDS)
+        assert shown["result"] == "I looked: all is well.", (shown["history"], stage.said())
+        stage.stop()
+        log = [json.loads(line) for line in (stage.path / "log" / "host.jsonl").read_text().splitlines()]
+        used = next(line["endpoints"] for line in log if line["kind"] == "network used")
+        assert list(used) == [f"model.example:{port}"]
+
+
+def test_where_no_sandbox_starts_inside_of_another_codex_keeps_its_own_unless_its_network_is_limited() -> None:
+    with Model(canary("codex")) as model, RealStage("codex", model) as stage:
+        assert stage.start(nests=False)
+        stage.join(required="E3")
+        task = ask(stage, TAKE, SUBMIT, {"text": "Done."})
+        said = eventually(
+            lambda: next((x["error"] for x in stage.show(task)["history"] if x["what"] == "did not begin"), None)
+        )
+        assert "does not start inside of ours" in said
+        stage.call("cancel", task=task, text="")
+        port = model.url.rpartition(":")[2]
+        (stage.person / "home" / ".codex" / "config.toml").unlink()
+        (stage.person / "home" / ".codex").rmdir()
+        stage.join(more=f'[network]\nallow = ["127.0.0.1:{port}"]\n', required="E3")
+        stage.until(ask(stage, TAKE, SUBMIT, {"text": "Done."}), "completed", seconds=SECONDS)
+        assert "its client's own sandbox does not start in there" in driven(stage)["rests_on"]

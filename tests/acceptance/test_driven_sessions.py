@@ -103,7 +103,7 @@ def test_what_cannot_be_forked_is_refused_with_what_to_do_instead(stage: Stage) 
     assert codes == ["unsupported", "not_found", "unsupported", "invalid"]
     assert "can fork a conversation" in refusals[0][1]
     assert all(remedy for _, _, remedy in refusals)
-    mine = next(iter(driven(stage, "reviewer")))
+    mine = done(stage)
     with pytest.raises(WireError) as refused:
         stage.ask(DONE, to=f"reviewer/{mine}", session="fresh")
     assert refused.value.code == "invalid"

@@ -58,6 +58,17 @@ class Stage(Place):
         line = shlex.join([sys.executable, str(program), str(self.folder)])
         return self.call("join", name=name, drive=line, **form)
 
+    def known(self, client, name="reviewer", more="", **form):
+        """Join the scripted agent as if it were a client of the table: what that one says, it is taken for."""
+        folder = self.place / f"{client}.bin"
+        folder.mkdir()
+        program = folder / f"{client}-acp"
+        program.write_text(f"#!/bin/sh\nexec {shlex.join([sys.executable, str(AGENT), str(self.folder)])}\n")
+        program.chmod(0o755)
+        self.own(name, f'mode = "ask"\nsandbox = false\ncanary = false\n{more}')
+        path = os.pathsep.join([str(folder), os.environ["PATH"]])
+        return self.call("join", env={"PATH": path}, name=name, drive=client, **form)
+
     def ask(self, *steps, to="reviewer", **form):
         """A task whose words are a script."""
         return self.call("ask", address=f"@{to}", **{"title": "a task", "body": do(*steps), **form})["task_id"]
@@ -116,21 +127,29 @@ def counted(client, calls):
 class RealStage(Stage):
     """A host that drives a real client against the scripted model."""
 
-    def __init__(self, client, model, **limits):
+    def __init__(self, client, model, host="127.0.0.1", **limits):
         super().__init__(**limits)
         self.client_name = client
         self.model = model
+        self.host_name = host
+        """By which name its client knows the model; the host of the test knows what address that is."""
+        self.wishes = {"names": {host: "127.0.0.1"}}
         self.pin = CLIENTS[PACKAGES.get(client, client)]
         self.bin = need(self.pin.name) / self.pin.bin
         self.person = self.place / "person"
         for name in ("home", "tmp"):
             (self.person / name).mkdir(parents=True)
 
+    def turns_to(self, client):
+        """Whoever joins from here on is this client."""
+        package = {"codex": "codex-acp", "claude": "claude-agent-acp"}[client]
+        self.client_name, self.bin = client, need(package) / "node_modules" / ".bin"
+
     def join(self, name="reviewer", more="", **form):
         """Join the real client under a name, with a home and keys of its own."""
         home = self.person / "home"
         environment = {"HOME": str(home), "TMPDIR": str(self.person / "tmp"), "NO_PROXY": "127.0.0.1"}
-        environment |= SETUPS[self.client_name](home, self.model.url)
+        environment |= SETUPS[self.client_name](home, self.model.url.replace("127.0.0.1", self.host_name))
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in environment.items())
         self.own(name, f"{more}\n[environment]\n{lines}")
         path = os.pathsep.join([str(self.bin), str(Path(shutil.which("node")).parent), os.environ["PATH"]])

@@ -2,7 +2,8 @@
 
 `kill`: {place: n}, it kills itself with -9 the n-th time it reaches that place. `disk`: a faulty disk, which a file
 `disk.json` in the home's parent commands ({"room": bytes or null, "fail": true}). A file `clock` there is added to the
-wall clock, `asleep` to the boot clock (and the wall).
+wall clock, `asleep` to the boot clock (and the wall). `sandbox`: false, as on a machine without one; `nests`: false, as
+where none starts inside of another; `names`: {host: address}, as a resolver would give them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tallystick import bootstrap  # noqa: E402
 from tallystick.app import custody  # noqa: E402
 from tallystick.app.clock import SystemClock  # noqa: E402
 from tallystick.assembly import World  # noqa: E402
+from tallystick.edge.acp import egress  # noqa: E402
 from tallystick.edge.process import runner  # noqa: E402
 from tallystick.store.sqlite import checkpoint  # noqa: E402
 
@@ -87,6 +89,16 @@ checkpoint.PASSIVE_PAGES = 1  # checkpoints are rare otherwise
 custody._FIRST_LOOK = WISHES.get("first_look", custody._FIRST_LOOK)
 if WISHES.get("sandbox") is False:
     runner.try_out = lambda: runner.Trial(reason="None is wanted.", remedy="")
+if WISHES.get("nests") is False:
+    runner.nests = lambda _trial: False
+NAMES, plain_resolve = WISHES.get("names", {}), egress.resolve
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    return [NAMES[host]] if host in NAMES else await plain_resolve(host, port)
+
+
+egress.resolve = resolve
 world = World(
     clock=OtherClock() if WISHES.get("clock") else SystemClock(),
     vfs=disk() if WISHES.get("disk") else None,

@@ -139,6 +139,16 @@ def test_a_task_that_is_reassigned_takes_no_session_of_the_one_before_with_it(wo
     assert (task.fork_of, task.fresh, task.session_wanted) == ("", False, "")
 
 
+def test_the_host_hands_a_task_on_to_each_agent_at_most_once_and_never_to_who_waits_for_it(world: World) -> None:
+    task_id = world.ask()
+    world.act(cmd.ReassignTask, task_id, HOST, assignee=REVIEWER)
+    assert world.task(task_id).handed_on == (WORKER,)
+    world.refuses(ErrorCode.CONFLICT, cmd.ReassignTask, task_id, HOST, assignee=WORKER)
+    world.refuses(ErrorCode.CONFLICT, cmd.ReassignTask, task_id, HOST, assignee=BOB)
+    world.act(cmd.ReassignTask, task_id, ANN, assignee=WORKER)
+    assert world.task(task_id).handed_on == (WORKER,), "a person may do it, and that is no handover of the host"
+
+
 def test_without_consent_nothing_goes_to_a_model_provider(world: World) -> None:
     refused = world.refuses_ask(ErrorCode.DENIED, to=PAID)
     assert "acme" in refused.message

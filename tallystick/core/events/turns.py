@@ -37,8 +37,8 @@ class TurnEnded(TaskEvent, frozen=True, kw_only=True):
 
     turn_id: str
     stop: str
-    """The client's stop reason (`end_turn`, `cancelled`, `refusal`, `max_tokens`, …), or `lost`, `ended`, `unanswered`,
-    `over_budget` where the host says so."""
+    """The client's stop reason (`end_turn`, `cancelled`, `refusal`, `max_tokens`, …), or `lost`, `failed`, `quota`,
+    `ended`, `unanswered`, `over_budget` where the host says so."""
     spent: Spent = Spent()
     detail: str = ""
 

@@ -243,7 +243,7 @@ def _cascaded(_t: Task, _r: ev.Recorded, _e: ev.CascadeFinished) -> dict[str, An
     return {"cascade": ()}
 
 
-def _reassigned(t: Task, _r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any]:
+def _reassigned(t: Task, r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any]:
     return {
         **_no_holder(),
         "assignee": e.assignee,
@@ -252,6 +252,7 @@ def _reassigned(t: Task, _r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any
         "session_wanted": e.session,
         "fresh": False,
         "fork_of": "",
+        "handed_on": (*t.handed_on, t.assignee) if r.actor.kind is ActorKind.HOST else t.handed_on,
         "provider": e.provider,
         "promise": e.promise,
         "last_holder": "",

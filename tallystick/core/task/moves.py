@@ -232,6 +232,15 @@ def _cascade_again(task: Task, _c: cmd.FinishCascade, _ctx: Context) -> Unchange
     return None if task.cascade else Unchanged(task.task_id)
 
 
+def _check_handed_on(task: Task, c: cmd.ReassignTask, ctx: Context) -> None:
+    """The host hands a task on to an agent, to each at most once: two used-up quotas must not play it to and fro."""
+    if c.assignee not in ctx.directory.agents or c.assignee == task.assignee:
+        raise conflict("The host hands a task on to another agent.", "A person may reassign it.")
+    if c.assignee in task.handed_on:
+        who = ctx.directory.alias_of(c.assignee)
+        raise conflict(f"{who} had task {name_of(task)} before, and could not go on.", "A person may reassign it.")
+
+
 def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigned:
     task = work.task
     if task.cancel_requested_at:
@@ -241,7 +250,9 @@ def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigne
     asked = routing.again(task, c.assignee, ctx)
     agent = check_assignee(c.assignee, task.workspace, ctx, asked)
     check_session(c.session, c.assignee, task.workspace, ctx)
-    check_cycle(c.assignee, ctx)
+    if ctx.actor.kind is ActorKind.HOST:
+        _check_handed_on(task, c, ctx)
+    check_cycle(c.assignee, ctx, by_host=True)
     state, reason, rule = admission(agent, c.assignee, task.requester, ctx)
     if state is S.REJECTED:
         raise denied(f"{ctx.directory.alias_of(c.assignee)} takes no work from others.", "Choose another assignee.")

@@ -247,9 +247,10 @@ def _check_forks(session: SessionState) -> None:
         )
 
 
-def check_cycle(assignee: str, ctx: Context) -> None:
-    """A → B → A is refused: whoever waits for a piece of work cannot be given a part of it."""
-    if not assignee or ctx.actor.kind is ActorKind.HOST:
+def check_cycle(assignee: str, ctx: Context, *, by_host: bool = False) -> None:
+    """A → B → A is refused: whoever waits for a piece of work cannot be given a part of it. What the host asks for by
+    itself is no part of anything, unless `by_host` says that it is."""
+    if not assignee or (ctx.actor.kind is ActorKind.HOST and not by_host):
         return
     for task in ctx.ancestors:
         if assignee in (task.requester, task.assignee):

@@ -238,10 +238,10 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition(
         "reassign",
         cmd.ReassignTask,
-        (Role.REQUESTER, Role.COORDINATOR, Role.PERSON),
+        (Role.REQUESTER, Role.COORDINATOR, Role.PERSON, Role.HOST),
         OPEN,
         _places("submitted/new", "submitted/unassigned", "auth_required/inbound"),
-        "requester, coordinator or person",
+        "requester, coordinator or person; the host to whom a person named for a used-up quota",
     ),
     Transition(
         "release",

@@ -63,13 +63,13 @@ async def resolve(host: str, port: int) -> list[str]:
 class Egress:
     """One session's way out. `told` is given what is worth knowing: `refused` (once for each endpoint) and `used`."""
 
-    def __init__(self, allowed: frozenset[Endpoint], told: Told, resolver: Resolve = resolve) -> None:
+    def __init__(self, allowed: frozenset[Endpoint], told: Told, resolver: Resolve | None = None) -> None:
         self.allowed = allowed
         self.used: dict[Endpoint, Use] = {}
         self.refused: dict[str, int] = {}
         """By endpoint as it was asked for: how often."""
         self._told = told
-        self._resolve = resolver
+        self._resolve = resolver or resolve
         self._server: asyncio.Server | None = None
         self._path: Path | None = None
         self._open: set[asyncio.Task[None]] = set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tallystick.core.errors import ErrorCode, Refused
 
@@ -17,10 +17,21 @@ CODES: Final[dict[int, tuple[ErrorCode, str]]] = {
 _LONGEST: Final = 300
 
 
-def refused(what: str, code: int, message: str) -> Refused:
-    """A client's error as a refusal."""
-    known, remedy = CODES.get(code, (ErrorCode.UNAVAILABLE, "Look at its log in log/ of the home."))
-    return Refused(known, f"{what}: its client says {message[:_LONGEST]!r}.", remedy)
+class ClientError(Refused):
+    """A refusal that is a client's own error: `number` and `fields` as they stand in the protocol."""
+
+    def __init__(self, code: ErrorCode, message: str, remedy: str, number: int, fields: dict[str, Any]) -> None:
+        super().__init__(code, message, remedy)
+        self.number = number
+        self.fields = fields
+
+
+def refused(what: str, number: int, message: str, data: Any = None) -> ClientError:
+    """A client's error as a refusal. What it says besides the bare kind of error comes first."""
+    fields: dict[str, Any] = data if isinstance(data, dict) else {}
+    said = str(fields.get("details") or fields.get("message") or message)
+    known, remedy = CODES.get(number, (ErrorCode.UNAVAILABLE, "Look at its log in log/ of the home."))
+    return ClientError(known, f"{what}: its client says {said[:_LONGEST]!r}.", remedy, number, fields)
 
 
 def gone(what: str) -> Refused:

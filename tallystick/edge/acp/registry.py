@@ -27,6 +27,18 @@ class Asks(StrEnum):
     NEVER = "never"
 
 
+class Sign(Value, frozen=True, kw_only=True):
+    """One way of a client to say that its quota or its rate is used up."""
+
+    number: int = 0
+    """The number of its error."""
+    field: str = ""
+    """A field of what its error carries, and its value."""
+    value: str = ""
+    words: str = ""
+    """A pattern of its last words as a whole, where its turn ends in order and only they tell."""
+
+
 class OwnMcp(Value, frozen=True):
     """A client that takes MCP servers from its own settings alone: a session gets a directory of settings of its own,
     that shows the person's and names our server besides."""
@@ -76,6 +88,8 @@ class Driven(Value, frozen=True, kw_only=True):
     """Its commands run in a sandbox of its own, inside of ours where this machine lets one start there."""
     own_mcp: OwnMcp | None = None
     """Where it takes MCP servers from; None where those of the session are used."""
+    used_up: tuple[Sign, ...] = ()
+    """How it says that its quota or its rate is used up."""
     tool: str = ""
     """What the canary asks it to use."""
 
@@ -96,6 +110,10 @@ _TABLE: Final = (
         cancel_leaves=True,
         own_sandbox=True,
         reports=REPORTS["codex"],
+        used_up=(
+            Sign(field="codexErrorInfo", value="usageLimitExceeded"),
+            Sign(words=r".*exceeded retry limit, last status: 429 Too Many Requests"),
+        ),
         tool="exec_command",
     ),
     Driven(
@@ -110,6 +128,8 @@ _TABLE: Final = (
         mode="default",
         model_variable="ANTHROPIC_MODEL",
         reports=REPORTS["claude"],
+        # A rate limit it waits for by itself, for minutes.
+        used_up=(Sign(field="errorKind", value="billing_error"), Sign(field="errorKind", value="rate_limit")),
         tool="Bash",
     ),
     Driven(
@@ -137,6 +157,7 @@ _TABLE: Final = (
         # Loaded within the clock minute of its beginning it is not found, and its file is damaged.
         load_after=65.0,
         reports=REPORTS["gemini"],
+        used_up=(Sign(number=429),),
         tool="run_shell_command",
     ),
     Driven(

@@ -12,8 +12,8 @@ from tallystick.app.driving import About
 from tallystick.core.directory import Agent, SessionState
 from tallystick.core.errors import ErrorCode, Refused, unavailable
 from tallystick.core.identity import Prefix, short
-from tallystick.core.state import Task
-from tallystick.edge.acp import level, place, private
+from tallystick.core.state import Task, Work
+from tallystick.edge.acp import handover, level, place, private
 from tallystick.edge.acp.around import Around, Update
 from tallystick.edge.acp.errors import gone
 from tallystick.edge.acp.launch import Launch
@@ -89,6 +89,10 @@ class Session:
     def kept_for(self) -> str:
         """The task that its work tree is for."""
         return place.kept_for(self._around.home, self.session_id)
+
+    async def left_by(self, work: Work) -> str:
+        """What another session left of a task in its work tree, for the brief of this one."""
+        return await handover.half_done(self._around.git, self._around.home, work, self.session_id)
 
     async def ready(self, task: Task | None, mark: str = "") -> None:
         """Its work tree at that task (None: as it is), its process and its conversation there. Refused where it cannot

@@ -64,6 +64,8 @@ class Own(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Further directories that its sandbox shows."""
     writable: tuple[str, ...] = ()
     """Further directories that it may write in its sandbox."""
+    handover: str = ""
+    """Who goes on with its tasks when its client's quota is used up, as `@name`; empty: whoever asked decides."""
     network: Network | None = None
     """Limit its network. Kept by the sandbox, so that it runs in one or not at all."""
 

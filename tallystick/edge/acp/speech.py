@@ -143,8 +143,7 @@ class Speech:
         try:
             return await call
         except RequestError as error:
-            detail = error.data.get("details") if isinstance(error.data, dict) else None
-            raise refused(what, error.code, str(detail or error)) from None
+            raise refused(what, error.code, str(error), error.data) from None
         except ValidationError:
             raise refused(what, -32602, "something that is not of the protocol") from None
         except (ConnectionError, RuntimeError, OSError):

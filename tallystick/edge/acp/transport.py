@@ -107,6 +107,7 @@ class AcpTransport:
                 return await self._carry(session, run)
         finally:
             beat.cancel()
+            await run.let_go()
             self._running.pop(envelope.task_id, None)
             self._rest_later(session)
             self._planned.pop(session.session_id, None)
@@ -184,11 +185,28 @@ class AcpTransport:
         if ended.over:
             await self._driving.failed(work.task.task_id, f"Its budget is used up: {ended.over}.", Reason.BUDGET)
             return Receipt(outcome="told")
+        if ended.stop == "quota":
+            return await self._used_up(session, run, ended, work)
         if ended.stop == "unanswered":
             return Receipt(outcome="unverified", detail=ended.detail)
         if ended.stop == "lost" or (ended.stop == "failed" and session.can_go_on):
             return await self._broke_off(session, run, ended)
         return await self._left_open(session, run, ended, work)
+
+    async def _used_up(self, session: Session, run: Running, ended: Ended, work: Work) -> Receipt:
+        """Its client's quota is used up: the task goes on with whom the agent's own file names, else its requester is
+        told. Nothing is tried again by itself."""
+        if not _wanted(work, session.session_id):
+            return Receipt(outcome="told")
+        other, why = session.own.handover, ""
+        if other:
+            text = words.handed_on(session.agent.alias, ended.detail)
+            why = await self._driving.handed_on(work.task.task_id, other, text)
+            if not why:
+                return Receipt(outcome="told")
+        text = words.used_up(work.task.task_id, session.client.title, ended.detail, why)
+        await self._driving.asked_back(work.task, run.envelope.delivery_id, session.session_id, text)
+        return Receipt(outcome="told")
 
     async def _left_open(self, session: Session, run: Running, ended: Ended, work: Work) -> Receipt | None:
         """A turn ended in order. If the task is still the session's: remind it once, then ask its requester."""

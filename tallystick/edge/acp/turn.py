@@ -12,7 +12,8 @@ from tallystick.app.driving import Driving
 from tallystick.app.ports import Envelope
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.state import Work
-from tallystick.edge.acp import gate, usage, words
+from tallystick.edge.acp import gate, quota, usage, words
+from tallystick.edge.acp.errors import ClientError
 from tallystick.edge.acp.launch import SERVER
 from tallystick.edge.acp.session import Session
 from tallystick.edge.acp.updates import Turn
@@ -51,6 +52,7 @@ class Running:
         self._recorded = False
         self._before = ""
         """What others did for it, where it was handed over from another session."""
+        self._over = False
         self._asking = 0
         self._asked_seconds = 0.0
 
@@ -86,7 +88,7 @@ class Running:
             note = await self._driving.newest(task, ("answer",))
             self.envelope = msgspec.structs.replace(self.envelope, note=note)
         if purpose == "work" and task.attempt > 1:
-            self._before = await self._driving.before(task)
+            self._before = "\n".join(filter(None, (await self._driving.before(task), await session.left_by(self.work))))
         unkept = usage.unkept(session.client.reports, task.budget)
         if unkept:
             self._say(f"its budget cannot be kept in full: {unkept}")
@@ -146,7 +148,7 @@ class Running:
                 if ending.done():
                     return await self._stop(prompt, "ended", "It was ended by the host.")
                 if prompt.done():
-                    return _outcome(prompt)
+                    return self._outcome(prompt)
                 over = await self._note(turn_id, begun)
                 if over:
                     return await self._stop(prompt, "over_budget", f"Its budget is used up: {over}.", over)
@@ -176,6 +178,21 @@ class Running:
             await self._driving.noted(task.task_id, turn_id, text, spent, updates)
         return task.spent.plus(spent).over(task.budget)
 
+    def _outcome(self, prompt: asyncio.Task[dict[str, Any]]) -> tuple[str, str, dict[str, Any] | None, str]:
+        error = prompt.exception() if not prompt.cancelled() else None
+        client = self.session.client
+        if isinstance(error, ClientError) and quota.in_error(client, error):
+            return "quota", error.message, None, ""
+        if isinstance(error, Refused) and error.code is not ErrorCode.OFFLINE:
+            return "failed", str(error), None, ""
+        if error is not None or prompt.cancelled():
+            return "lost", f"Its turn broke off: {error}", None, ""
+        answer = prompt.result()
+        last = self._turn.last.strip() if self._turn is not None else ""
+        if quota.in_words(client, last):
+            return "quota", f"Its client says {last[-300:]!r}.", answer, ""
+        return str(answer.get("stopReason") or "end_turn"), "", answer, ""
+
     async def _stop(
         self, prompt: asyncio.Task[dict[str, Any]], stop: str, detail: str, over: str = ""
     ) -> tuple[str, str, dict[str, Any] | None, str]:
@@ -193,6 +210,8 @@ class Running:
 
     async def end(self) -> bool:
         """End it. True when nothing of it runs any more."""
+        if self._over:
+            return True
         if self._gone is None or self._gone.done():
             self._gone = asyncio.get_running_loop().create_future()
         self._ending.set()
@@ -201,6 +220,14 @@ class Running:
             if not self._gone.done():
                 self._gone.set_result(gone)
         return await asyncio.shield(self._gone)
+
+    async def let_go(self) -> None:
+        """Nothing more is said in it: whoever waits for its end hears once its client is gone."""
+        self._over = True
+        if self._gone is not None and not self._gone.done():
+            gone = await self.session.close()
+            if not self._gone.done():
+                self._gone.set_result(gone)
 
     # --- what comes from the client -----------------------------------------------------------------------------
 
@@ -238,16 +265,6 @@ class Running:
     def _say(self, text: str) -> None:
         if self._turn is not None:
             self._turn.line(text)
-
-
-def _outcome(prompt: asyncio.Task[dict[str, Any]]) -> tuple[str, str, dict[str, Any] | None, str]:
-    error = prompt.exception() if not prompt.cancelled() else None
-    if isinstance(error, Refused) and error.code is not ErrorCode.OFFLINE:
-        return "failed", str(error), None, ""
-    if error is not None or prompt.cancelled():
-        return "lost", f"Its turn broke off: {error}", None, ""
-    answer = prompt.result()
-    return str(answer.get("stopReason") or "end_turn"), "", answer, ""
 
 
 def _nothing(_update: dict[str, Any]) -> None:

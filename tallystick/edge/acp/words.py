@@ -119,6 +119,21 @@ def broke_off(detail: str) -> str:
     )
 
 
+def used_up(task_id: str, client: str, detail: str, why: str) -> str:
+    """The question that the requester gets when a client's quota is used up."""
+    tried = f"\n\nIt could not be handed on by itself: {why}" if why else ""
+    return (
+        f"The quota or rate of {client} is used up; nothing is tried again by itself. {detail}{tried}\n\nHand it to "
+        f"another: tally reassign {short(task_id)} @other. It gets a brief of what was done, not the conversation. Or "
+        "answer when there is quota again, and it goes on."
+    )
+
+
+def handed_on(alias: str, detail: str) -> str:
+    """Why a task was given to another agent without anybody asking for it."""
+    return f"The quota or rate of @{alias}'s client is used up; agents/{alias}.toml names who goes on. {detail}"
+
+
 def canary(path: str, shell: str) -> str:
     """The prompt that must be stopped: it proves that the gate is there."""
     tool = f"your tool `{shell}`" if shell else "your tool for shell commands"

@@ -15,7 +15,7 @@ A step is an object. One of:
   client loads such tools on demand (`ToolSearch` of Claude), it is looked for first, and that is no step of its own;
   where they are behind a program (`codemode` of Pi, `run_typescript` of Vibe) or another tool (`tool_call` of Qwen),
   that calls it.
-- `{"status": 529}`: the request fails so.
+- `{"status": 529}`: the request fails so; `"error": {…}`, the fields of its body, where a client looks at them.
 
 and besides: `"delay"`, seconds before the first byte; `"gate": "name"`, nothing is sent before the test says
 `model.open("name")`; `"drip"`, seconds between the words of a text; `"cut": true`, the connection ends half-way.
@@ -88,6 +88,8 @@ class Answer:
     drip: float = 0
     cut: bool = False
     status: int = 200
+    error: Any = None
+    """The body of a failure, in place of one of our own."""
     side: bool = False
     """No step was run."""
     step: int = -1
@@ -131,7 +133,7 @@ def _step(seen: Conversation, at: int, steps: Steps, match: re.Match[str] | None
 
 
 def _made(step: Step, seen: Conversation) -> Answer:
-    around = {name: step[name] for name in ("delay", "gate", "drip", "cut", "status") if name in step}
+    around = {name: step[name] for name in ("delay", "gate", "drip", "cut", "status", "error") if name in step}
     if "shell" in step:
         name = next((name for name in SHELLS if name in seen.tools), None)
         if name is None:

@@ -305,7 +305,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.model.wait_at(answer.gate, answer.delay, self.connection)
         if answer.status != 200:
             error = {"type": "api_error", "message": "scripted failure", "code": answer.status}
-            self._send(answer.status, {"type": "error", "error": error})
+            self._send(answer.status, answer.error or {"type": "error", "error": error})
             return
         words = (request.dialect, answer, request.model or MODELS[0], f"{request.number:06d}", tokens_read(request))
         if not request.stream:

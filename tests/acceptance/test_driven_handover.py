@@ -1,0 +1,142 @@
+"""A task that goes on in another client: by hand, or because a quota is used up. What moves is a brief, never the
+conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from tallystick.core.identity import short
+from tests.support.driven import DONE, TAKE, RealStage, Stage
+from tests.support.hosts import eventually
+from tests.support.model import Model, Rule, script
+
+SAID = {"message": "Try again at noon.", "codexErrorInfo": "usageLimitExceeded"}
+USED_UP = {"error": [-32603, "Internal error", SAID]}
+HALF = {"call": "progress", "args": {"text": "The first half is done."}}
+
+
+@pytest.fixture
+def stage():
+    with Stage() as stage:
+        assert stage.start()
+        stage.plan()
+        yield stage
+
+
+def brief(stage, task):
+    """The prompt by which a session got what another one had before."""
+    return eventually(
+        lambda: next((p for p in stage.log("prompt") if task in p["text"] and "had it before" in p["text"]), None),
+        "the brief",
+    )
+
+
+def whats(shown):
+    return [line["what"] for line in shown["history"]]
+
+
+def test_a_used_up_quota_is_a_question_with_its_remedy_and_nothing_is_tried_again(stage: Stage) -> None:
+    stage.known("codex")
+    task = stage.ask(TAKE, HALF, USED_UP)
+    shown = stage.until(task, "input_required/question")
+    assert "turn ended: quota" in whats(shown)
+    assert "Try again at noon." in shown["question"]
+    assert f"tally reassign {short(task)} @other" in shown["question"]
+    assert len(stage.log("prompt")) == 1
+    assert stage.call("inbox")["turns"][0]["task_id"] == task, "one thing to decide"
+    stage.plan(again=[DONE])
+    stage.call("answer", task=task, text="There is quota again.")
+    stage.until(task, "completed")
+
+
+def test_words_tell_it_where_a_client_says_it_in_no_other_way_and_only_as_a_whole(stage: Stage) -> None:
+    stage.known("codex")
+    limited = "exceeded retry limit, last status: 429 Too Many Requests\n\n"
+    task = stage.ask(TAKE, {"say": limited})
+    assert "turn ended: quota" in whats(stage.until(task, "input_required/question"))
+    stage.call("cancel", task=task, text="")
+    stage.until(task, "canceled")
+    stage.plan(again=[DONE])
+    quoted = stage.ask(TAKE, {"say": f"The log says: {limited} That is why it fails."})
+    assert "turn ended: quota" not in whats(stage.until(quoted, "completed"))
+
+
+def test_the_host_hands_it_on_to_whom_a_person_named_and_the_brief_has_what_was_done(stage: Stage) -> None:
+    repo = stage.repository()
+    stage.known("codex", more='handover = "@second"\n')
+    stage.driven("second")
+    for name in ("reviewer", "second"):
+        stage.call("join", name=name, cwd=str(repo))
+    done = {"run": "echo half > half.txt"}
+    stage.plan(again=[])
+    task = stage.ask(TAKE, HALF, done, USED_UP, cwd=str(repo))
+    found = brief(stage, task)
+    assert "The first half is done." in found["text"]
+    assert "agents/reviewer.toml names who goes on" in found["text"]
+    assert "half.txt" in found["text"], "what was left in its work tree can be read"
+    commit = found["text"].split("in its work tree: commit ")[1][:40]
+    assert commit.isalnum()
+    shown = stage.show(task)
+    assert shown["assignee"] == "@second"
+    line = next(line for line in shown["history"] if line["what"] == "reassigned to @second")
+    assert line["who"] in ("host", "@host")
+    sessions = {p["session"] for p in stage.log("prompt") if task in p["text"]}
+    assert len(sessions) == 2
+    stage.call("cancel", task=task, text="")
+    stage.until(task, "canceled")
+
+
+def test_two_used_up_quotas_do_not_play_a_task_to_and_fro(stage: Stage) -> None:
+    stage.known("codex", more='handover = "@second"\n')
+    stage.own("second", 'mode = "ask"\nsandbox = false\ncanary = false\nhandover = "@reviewer"\n')
+    path = {"PATH": f"{stage.place / 'codex.bin'}:/usr/bin:/bin"}
+    stage.call("join", env=path, name="second", drive="codex")
+    task = stage.ask(TAKE, USED_UP)
+    shown = stage.until(task, "input_required/question")
+    assert shown["assignee"] == "@second"
+    assert "@reviewer had task" in shown["question"]
+    assert whats(shown).count("turn ended: quota") == 2
+
+
+@pytest.mark.parametrize(("named", "why"), [("@nobody", "There is no @nobody"), ("@reviewer", "another agent")])
+def test_a_handover_that_cannot_be_is_told_with_the_question(stage: Stage, named, why) -> None:
+    stage.known("codex", more=f'handover = "{named}"\n')
+    task = stage.ask(TAKE, USED_UP)
+    assert why in stage.until(task, "input_required/question")["question"]
+
+
+# --- two real clients ----------------------------------------------------------------------------------------------
+
+QUOTA = {
+    "type": "insufficient_quota",
+    "code": "insufficient_quota",
+    "message": "You exceeded your current quota, please check your plan and billing details.",
+}
+CREDIT = {"type": "invalid_request_error", "message": "Your credit balance is too low to access the Anthropic API."}
+TAKE_IT = {"mcp": "tally.take", "args": {"task": "@last"}}
+SUBMIT = {"mcp": "tally.submit", "args": {"task": "@last", "text": "I went on with it."}}
+SECONDS = 60
+
+
+def test_from_codex_whose_quota_is_used_up_to_claude_and_the_next_one_is_a_question() -> None:
+    with Model() as model, RealStage("codex", model, turn_note_seconds=0.2) as stage:
+        assert stage.start()
+        stage.join("reviewer", more='canary = false\nhandover = "@second"\n')
+        stage.turns_to("claude")
+        stage.join("second", more="canary = false\n")
+        progress = {"mcp": "tally.progress", "args": {"task": "@last", "text": "The first half is done."}}
+        codex = [TAKE_IT, progress, {"status": 429, "error": {"error": QUOTA}}]
+        claude = [TAKE_IT, SUBMIT, {"text": "Done."}]
+        model.rules.append(Rule("HANDOVER", lambda seen, at: (claude if "Bash" in seen.tools else codex)[at]))
+        task = stage.call("ask", address="@reviewer", title="Look", body="Take what is yours: HANDOVER.")["task_id"]
+        shown = stage.until(task, "completed", "failed", "input_required", seconds=SECONDS)
+        assert shown["result"] == "I went on with it.", (shown["history"], stage.said())
+        assert "turn ended: quota" in whats(shown)
+        assert "reassigned to @second" in whats(shown)
+        asked = next(r for r in model.turns if r.dialect == "messages" and "HANDOVER" in r.seen.text)
+        assert "The first half is done." in str(asked.body)
+        words = script({"status": 400, "error": {"type": "error", "error": CREDIT}})
+        task = stage.call("ask", address="@second", title="Look", body=words)["task_id"]
+        shown = stage.until(task, "input_required/question", seconds=SECONDS)
+        assert "turn ended: quota" in whats(shown)
+        assert "Credit balance is too low" in shown["question"]
