@@ -75,6 +75,8 @@ class Carried:
         """Set once its outcome is known."""
         self.recorded = asyncio.Event()
         """Set once that is recorded, too."""
+        self.was_lost = False
+        """The connection that it was handed over on is gone."""
         self.is_lost = False
         """It has begun, and nobody is there who knows how it goes."""
         self._terms = terms
@@ -100,6 +102,7 @@ class Carried:
             return
         if len(self._said) >= UNHEARD and not isinstance(said, Turn):
             return  # it is sent again until it is answered
+        self.was_lost = self.was_lost or said is Turn.LOST
         self._said.append(said)
         if self._come is not None and not self._come.done():
             self._come.set_result(None)

@@ -138,7 +138,7 @@ class Hub:
     async def recorded(self, name: str) -> None:
         """Returns when what was lost with an earlier connection of a spoke is recorded as that."""
         for carried in list(self.carried.values()):
-            if carried.is_lost and carried.envelope.agent.alias == name:
+            if carried.was_lost and carried.envelope.agent.alias == name:
                 await carried.recorded.wait()
 
     def returns(self, session: str, held: tuple[f.Held, ...], resume: tuple[f.Resume, ...]) -> None:
