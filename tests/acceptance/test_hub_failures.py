@@ -1,4 +1,4 @@
-"""A failed message is put right by another capability: it learns what failed and what that was given, then it runs again."""
+"""Messages that fail: before they began, and put right by another capability."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from tallystick.app.ports import Began, Envelope, Receipt
+from tallystick.core import commands as cmd
 from tests.support.hub import Hub
 
 
@@ -50,3 +51,26 @@ async def test_after_two_rounds_it_has_failed(tmp_path: Path) -> None:
         told = (await hub.outcome(sailed.task_id))[-1]
         assert (told.what, told.reason) == ("failed", "exhausted")
         assert [notice["round"] for notice in mending.notices] == [1, 2]
+
+
+async def test_what_is_refused_before_it_began_has_failed_with_the_words_and_the_code_of_who_refused(
+    tmp_path: Path,
+) -> None:
+    async def refuses(_envelope: Envelope, _began: Began) -> Receipt:
+        return Receipt(outcome="failed", code="invalid", detail="The payload has the wrong shape: $.n.")
+
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = refuses
+        await hub.spoke("counter", "Count")
+        told = (await hub.outcome((await hub.sail()).task_id))[-1]
+        assert (told.what, told.code, told.link) == ("failed", "invalid", "SUNSET")
+        assert "The payload has the wrong shape: $.n." in told.message
+
+
+async def test_whom_a_person_drains_is_shown_as_draining_and_gets_nothing_new(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        anchored = await hub.spoke("counter", "Count")
+        drain = cmd.SetAgentMode(agent_id=anchored.agent, mode="draining")
+        await hub.executor.execute(drain, hub.guest().actor, workspace=hub.workspace)
+        agent = hub.heads.directory.agents[anchored.agent]
+        assert hub.routing.status(agent) == "draining"
