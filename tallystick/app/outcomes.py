@@ -67,6 +67,8 @@ class Outcomes:
             door=DOOR if agent.connection == DOOR else "command",
             assertion=Assertion.HOST,
         )
+        if receipt.outcome == "failed" and not await self._has_begun(task_id, delivery_id):
+            actor = HOST  # nobody holds it yet: the connection itself found that it cannot be done
         try:
             await self.tell(self._result(work, receipt), actor)
         except Refused as refusal:

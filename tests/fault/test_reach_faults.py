@@ -266,9 +266,7 @@ class Wanderer:
             if kind == "SAIL":
                 self.store[body["delivery"]] = "begun", frame
                 await self.say(end, "BEGIN", frame)
-            elif kind == "FAIL":
-                self.store.pop(body["delivery"], None)
-            elif kind == "ACK" and body["of"] == "RESULT":
+            elif kind == "FAIL" or (kind == "ACK" and body["of"] == "RESULT"):
                 self.store.pop(body["delivery"], None)
             elif kind == "ACK" and self.store.get(body["delivery"], ("",))[0] == "begun":
                 _, sail = self.store[body["delivery"]]
