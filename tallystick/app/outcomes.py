@@ -50,9 +50,15 @@ class Outcomes:
         if receipt.outcome == "unverified":
             if not await self._may_go_elsewhere(agent, work, delivery_id, receipt.detail):
                 await self.unknown(task_id, delivery_id, receipt.detail)
+                if agent.connection == DOOR:  # it is there, and does not know: nobody will tell later
+                    await self.tell(cmd.DoubtTask(task_id=task_id, detail=receipt.detail), HOST)
             return
         if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._return(work, delivery_id, receipt.detail), HOST)
+            return
+        if agent.connection == DOOR and receipt.outcome == "failed" and not await self._has_begun(task_id, delivery_id):
+            text = Text(body=receipt.detail or "It failed.")  # nobody holds it yet: a payload of the wrong shape
+            await self.tell(cmd.FailTask(task_id=task_id, text=text, code=receipt.code), HOST)
             return
         if agent.connection == DOOR and await self._is_in_doubt(task_id):
             await self.tell(self._settled(task_id, receipt), HOST)
