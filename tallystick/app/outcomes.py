@@ -50,15 +50,10 @@ class Outcomes:
         if receipt.outcome == "unverified":
             if not await self._may_go_elsewhere(agent, work, delivery_id, receipt.detail):
                 await self.unknown(task_id, delivery_id, receipt.detail)
-                if agent.connection == DOOR:  # it is there, and does not know: nobody will tell later
-                    await self.tell(cmd.DoubtTask(task_id=task_id, detail=receipt.detail), HOST)
+                await self._is_for_a_person(agent, task_id, receipt.detail)
             return
         if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._return(work, delivery_id, receipt.detail), HOST)
-            return
-        if agent.connection == DOOR and receipt.outcome == "failed" and not await self._has_begun(task_id, delivery_id):
-            text = Text(body=receipt.detail or "It failed.")  # nobody holds it yet: a payload of the wrong shape
-            await self.tell(cmd.FailTask(task_id=task_id, text=text, code=receipt.code), HOST)
             return
         if agent.connection == DOOR and await self._is_in_doubt(task_id):
             await self.tell(self._settled(task_id, receipt), HOST)
@@ -73,8 +68,6 @@ class Outcomes:
             door=DOOR if agent.connection == DOOR else "command",
             assertion=Assertion.HOST,
         )
-        if receipt.outcome == "failed" and not await self._has_begun(task_id, delivery_id):
-            actor = HOST  # nobody holds it yet: the connection itself found that it cannot be done
         try:
             await self.tell(self._result(work, receipt), actor)
         except Refused as refusal:
@@ -108,6 +101,12 @@ class Outcomes:
         return cmd.SettleDoubt(
             task_id=task_id, outcome="done" if done else "failed", delivery_id=delivery, text=text
         )
+
+    async def _is_for_a_person(self, agent: Agent, task_id: str, detail: str) -> None:
+        """A spoke that is back, and does not know itself what it did, will not know it later either: nobody waits for
+        its lease."""
+        if agent.connection == DOOR:
+            await self.tell(cmd.DoubtTask(task_id=task_id, detail=detail), HOST)
 
     def _return(self, work: Work, delivery_id: str, detail: str) -> cmd.ReturnDelivery:
         retry_at = self._retry_at(work.delivery(delivery_id))
