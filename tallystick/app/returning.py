@@ -94,7 +94,7 @@ def _is_its(work: Work, session: str, held: Held) -> bool:
     task, assignment = work.task, work.assignment
     if assignment is None or assignment.delivery_id != held.delivery or not assignment.open or not task.open:
         return False
-    by_fence = assignment.fence <= held.fence <= task.fence and held.fence > 0  # each start of a host raises it
+    by_fence = held.fence in (task.fence, task.fence_before) and held.fence > 0
     return assignment.session == session and by_fence and _has_begun(work) and task.reason is not Reason.COMPENSATING
 
 

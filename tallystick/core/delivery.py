@@ -391,7 +391,6 @@ def _leased(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryLeased, _t: 
             *facts,
             session=e.session,
             recipient=e.recipient or d.recipient,
-            fence=e.fence,
             due_at=0.0,
             intent_id=e.intent_id,
             intent="intended",

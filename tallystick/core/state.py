@@ -54,8 +54,6 @@ class Delivery(Value, frozen=True):
     """canceled, expired, failed (lease), rejected …; empty while open, and for good once submitted."""
     due_at: float = 0.0
     """When to push it; 0 where the recipient pulls."""
-    fence: int = 0
-    """That of its newest lease, as it was handed over; 0 where it was never leased."""
     intent_id: str = ""
     intent: str = ""
     """intended, performed, refuted or unverified; empty where nothing was pushed."""
