@@ -238,8 +238,9 @@ async def check_transport(make: Callable[[], Transport], quick: Envelope, endles
 async def _succeeds(transport: Transport, envelope: Envelope) -> None:
     begun: list[tuple[str, str]] = []
 
-    async def began(witness: str, evidence: str) -> None:
+    async def began(witness: str, evidence: str) -> bool:
         begun.append((witness, evidence))
+        return True
 
     async with asyncio.timeout(_PATIENCE_SECONDS):
         receipt = await transport.send(envelope, began)
@@ -255,8 +256,9 @@ async def _succeeds(transport: Transport, envelope: Envelope) -> None:
 async def _is_ended(transport: Transport, envelope: Envelope) -> None:
     has_begun = asyncio.Event()
 
-    async def began(_witness: str, _evidence: str) -> None:
+    async def began(_witness: str, _evidence: str) -> bool:
         has_begun.set()
+        return True
 
     assert await transport.end("dlv_unknown"), "of what was never sent nothing runs"  # noqa: S101
     sending = asyncio.create_task(_sent(transport, envelope, began))

@@ -58,6 +58,9 @@ class Outcomes:
         if agent.connection == DOOR and await self._is_in_doubt(task_id):
             await self.tell(self._settled(task_id, receipt), HOST)
             return
+        if receipt.outcome == "failed" and not await self._has_begun(task_id, delivery_id):
+            await self.tell(self._refused(task_id, receipt), HOST)  # nobody holds it, so nobody else can say so
+            return
         actor = Actor(
             agent.agent_id,
             ActorKind.AGENT,
@@ -69,6 +72,11 @@ class Outcomes:
             await self.tell(self._result(work, receipt), actor)
         except Refused as refusal:
             await self._fall_short(task_id, receipt, refusal)
+
+    def _refused(self, task_id: str, receipt: Receipt) -> cmd.FailTask:
+        """It cannot be done as it was asked, and never began."""
+        text = Text(body=receipt.detail or "It was refused.")
+        return cmd.FailTask(task_id=task_id, text=text, run=receipt.run, code=receipt.code)
 
     async def _may_go_elsewhere(self, agent: Agent, work: Work, delivery_id: str, detail: str) -> bool:
         """What a spoke that is gone never began goes to another, and what it began only where it is idempotent: the

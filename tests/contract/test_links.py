@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from tallystick.app.ports import Envelope
+from tallystick.core.events import Text
+from tallystick.core.offers import Offer
+from tallystick.edge.spoke import SpokeTransport
+from tallystick.testing import check_transport
+from tests import build
 from tests.support import ends
 from tests.support.ends import ENDS, End, Haven, Lost
 
@@ -307,10 +314,54 @@ async def test_a_message_is_taken_back_before_it_begins_and_not_after(haven: Hav
     assert (await client.hear("FAIL"))["body"]["code"] == "conflict"
 
 
+def handed(spoke: End, session: str, number: int) -> Envelope:
+    """A delivery to that spoke which no record knows of."""
+    world = build.World()
+    world.count += 100 * number
+    work = world.work[world.leased()]
+    delivery = work.deliveries[-1]
+    task = replace(work.task, capability="Echo", session=session)
+    agent = replace(
+        world.directory.agents[build.RUNNER], alias=spoke.name, connection="spoke", offers=(Offer(name="Echo"),)
+    )
+    return Envelope(
+        delivery_id=delivery.delivery_id,
+        task_id=task.task_id,
+        intent_id=delivery.intent_id,
+        session=session,
+        fence=task.fence,
+        agent=agent,
+        work=replace(work, task=task),
+        text=Text(title="Echo", body='{"n": 1}'),
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_transport_of_spokes_keeps_the_contract_of_all_transports(haven: Haven, kind: str) -> None:
+    spoke = await haven.end(kind)
+    session = (await spoke.anchor())["session"]
+    quick, endless = handed(spoke, session, 1), handed(spoke, session, 2)
+
+    async def answers() -> None:
+        while True:
+            frame = await spoke.hear()
+            if frame["header"]["msg_type"] == "SAIL":
+                await spoke.about(frame, "BEGIN")
+            elif frame["header"]["msg_type"] == "RETREAT":
+                told = {"delivery": frame["body"]["delivery"], "fence": endless.fence, "code": "canceled"}
+                await spoke.say("FAIL", told, msg_id=frame["header"]["msg_id"], source_spoke=spoke.name)
+            elif frame["body"] == {"of": "BEGIN", "delivery": quick.delivery_id}:
+                told = {"delivery": quick.delivery_id, "fence": quick.fence, "payload": 1}
+                await spoke.say("RESULT", told, msg_id=frame["header"]["msg_id"], source_spoke=spoke.name)
+
+    answering = asyncio.create_task(answers())
+    await check_transport(lambda: SpokeTransport(haven.hub), quick, endless)
+    answering.cancel()
+
+
 @pytest.mark.parametrize("kind", LASTING)
 async def test_nobody_there_is_told_at_once(haven: Haven, kind: str) -> None:
     client = await haven.end(kind)
     await client.sail(capability="Nothing")
     refused = (await client.hear("FAIL"))["body"]
     assert (refused["code"], refused["of"]) == ("no_route", "SAIL")
-    await asyncio.sleep(0)

@@ -133,8 +133,3 @@ class Anchoring(Ground):
         self.s.presence.heard(session)
         command = cmd.ReportProgress(task_id=task_id, text=Text(body=text), fraction=fraction, fence=fence)
         await self.s.executor.execute(command, actor)
-
-    async def doubted(self, task_id: str, delivery_id: str, detail: str) -> None:
-        """A spoke was lost while it worked at that."""
-        command = cmd.DoubtDelivery(task_id=task_id, delivery_id=delivery_id, detail=detail)
-        await self.s.executor.execute(command, HOST)

@@ -139,10 +139,6 @@ class Desk(Protocol):
         """A spoke finishes what it has and takes nothing new until it is anchored again."""
         ...
 
-    async def doubted(self, task_id: str, delivery_id: str, detail: str) -> None:
-        """A spoke was lost while it worked at that."""
-        ...
-
     async def told(self, session: str, task_id: str, fence: int, text: str, fraction: float | None = None) -> None:
         """A spoke tells how it goes."""
         ...

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -22,13 +22,14 @@ from tallystick.edge.spoke.errors import refusal
 
 RETREAT_SECONDS: Final = 5.0
 """How long a spoke may take to say that a handler was stopped."""
+UNHEARD: Final = 64
+"""Frames about one delivery that wait to be looked at; what a spoke says beyond that is not kept."""
 
 
 class Turn(Enum):
     """What happens to a delivery without a frame of its spoke."""
 
     LOST = "the connection of its spoke is gone"
-    BACK = "its spoke is back and goes on with it"
     ENDED = "the host ends it"
     SILENT = "nothing came in time"
 
@@ -37,6 +38,8 @@ _PASSING: Final = frozenset({"unavailable", "internal", "canceled"})
 """Codes of what may be otherwise in a moment, or elsewhere."""
 
 Said = f.Shape | Turn
+Noted = Callable[[Envelope, f.Progress], Awaitable[None]]
+"""Records how far it is."""
 Send = Callable[[f.Frame], Awaitable[None]]
 """Sends to the spoke as it is connected now. Raises `ConnectionError` where it is not."""
 
@@ -47,22 +50,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     sail: f.Frame
     ack_seconds: float
     begin_seconds: float
-    is_idempotent: bool
-    """What was begun and lost is not waited for: another may do it again."""
     check_result: Callable[[Any], str]
     """What is wrong with the shape of a result; empty for nothing."""
-
-
-class Words(Protocol):
-    """What of a delivery is recorded before its outcome."""
-
-    async def noted(self, envelope: Envelope, progress: f.Progress) -> None:
-        """The spoke told how far it is."""
-        ...
-
-    async def doubted(self, envelope: Envelope, detail: str) -> None:
-        """It had begun, and its spoke is gone."""
-        ...
 
 
 class Carried:
@@ -74,20 +63,26 @@ class Carried:
         terms: Terms,
         send: Send,
         began: Began,
-        words: Words,
+        noted: Noted,
     ) -> None:
         self.envelope = envelope
         self.has_begun = envelope.adopted
         self.outcome = ""
         """The kind of frame that told how it ended; empty for none."""
+        self.fences = {envelope.fence}
+        """What the spoke may name: the fence it was handed over with, and the one it came back with."""
         self.stopped = asyncio.Event()
         """Set once its outcome is known."""
+        self.recorded = asyncio.Event()
+        """Set once that is recorded, too."""
+        self.was_lost = False
+        """The connection that it was handed over on is gone."""
         self.is_lost = False
         """It has begun, and nobody is there who knows how it goes."""
         self._terms = terms
         self._send = send
         self._began = began
-        self._words = words
+        self._noted = noted
         self._said: deque[Said] = deque()
         self._come: asyncio.Future[None] | None = None
         self._progress: f.Progress | None = None
@@ -105,8 +100,9 @@ class Carried:
         if isinstance(said, f.Progress):
             self._note(said)
             return
-        if isinstance(said, f.Begin | f.Result | f.Failure) and said in self._said:
-            return  # sent again before the first was looked at
+        if len(self._said) >= UNHEARD and not isinstance(said, Turn):
+            return  # it is sent again until it is answered
+        self.was_lost = self.was_lost or said is Turn.LOST
         self._said.append(said)
         if self._come is not None and not self._come.done():
             self._come.set_result(None)
@@ -127,7 +123,7 @@ class Carried:
 
     def _note(self, progress: f.Progress) -> None:
         """Of progress that comes faster than it is recorded only the newest is kept."""
-        if not self.has_begun or not self.is_of(progress.fence) or self.stopped.is_set():
+        if not self.has_begun or progress.fence not in self.fences or self.stopped.is_set():
             return
         self._progress = progress
         if self._noting is None:
@@ -136,7 +132,7 @@ class Carried:
     async def _note_all(self) -> None:
         while self._progress is not None:
             progress, self._progress = self._progress, None
-            await self._words.noted(self.envelope, progress)
+            await self._noted(self.envelope, progress)
         self._noting = None
 
     # --- from SAIL to the outcome -------------------------------------------------------------------------------
@@ -208,30 +204,20 @@ class Carried:
             return  # the loss itself is told too, and the spoke asks again when it is back
 
     async def _finish(self) -> Receipt:
-        """From the recorded BEGIN to the outcome, however often its spoke is lost and comes back meanwhile."""
+        """From the recorded BEGIN to the outcome."""
         is_ending = False
         while True:
             said = await self._next(RETREAT_SECONDS if is_ending else None)
-            if isinstance(said, f.Result | f.Failure) and self.is_of(said.fence):
+            if isinstance(said, f.Result | f.Failure) and said.fence in self.fences:
                 return self._over(said, is_ending=is_ending)
-            if isinstance(said, f.Begin) and self.is_of(said.fence):
+            if isinstance(said, f.Begin) and said.fence in self.fences:
                 await self._answer_begin(None)
             elif said is Turn.LOST:
                 self.is_lost = True
-                if self._terms.is_idempotent:
-                    return Receipt(outcome="unverified", detail="Its spoke was lost while it worked.")
-                await self._words.doubted(self.envelope, "Its spoke was lost while it worked.")
-            elif said is Turn.BACK:
-                self.is_lost = False
+                return Receipt(outcome="unverified", detail="Its spoke was lost while it worked.")
             elif said is Turn.ENDED:
                 is_ending = True
                 await self._retreat(Turn.ENDED)
-            if is_ending and self.is_lost:
-                return Receipt(outcome="ended", detail="Its spoke is gone, and may still work at it.")
-
-    def is_of(self, fence: int) -> bool:
-        """Whether that is the fence it was handed over with; a restart of the host raises it once."""
-        return fence in (self.envelope.fence, self.envelope.work.task.fence_before or self.envelope.fence)
 
     def _over(self, said: f.Result | f.Failure, *, is_ending: bool) -> Receipt:
         if isinstance(said, f.Failure):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from tallystick.app.calls import Call, CallerFacts
-from tallystick.app.desk import reach
 from tallystick.app.desk.interface import Desk
 from tallystick.app.ports import Envelope
-from tallystick.core.errors import Refused, conflict, invalid
+from tallystick.core.errors import Refused, conflict, invalid, unavailable
 from tallystick.core.limits import Limits
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import Carried, Turn
@@ -20,9 +20,21 @@ from tallystick.edge.spoke.line import Line, Link, LinkLine
 from tallystick.edge.spoke.moorings import Spoke
 from tallystick.edge.spoke.visit import Visit
 
-_OVER: Final = ("done", "failed")
+EXPECTED_SECONDS: Final = 30.0
+"""How long what a returning spoke says is kept for whoever is about to carry it on."""
+KEPT: Final = 8
+"""Frames that are kept so."""
 SETTLED: Final = 10_000
 """Deliveries whose recorded outcome is remembered, for a spoke that missed the acknowledgement."""
+
+
+class _Expected(NamedTuple):
+    """A delivery that a spoke came back with, before it is carried on."""
+
+    session: str
+    fence: int
+    until: float
+    said: list[f.Shape]
 
 
 class Hub:
@@ -42,7 +54,8 @@ class Hub:
         self.is_stopping = False
         self._unforeseen = unforeseen
         self._visits: set[Visit] = set()
-        self._given_up: set[str] = set()
+        self._expected: dict[str, _Expected] = {}
+        self._given_up: dict[str, str] = {}
         self._settled: OrderedDict[str, None] = OrderedDict()
 
     # --- a service ----------------------------------------------------------------------------------------------
@@ -59,9 +72,12 @@ class Hub:
     # --- visits -------------------------------------------------------------------------------------------------
 
     async def __call__(self, call: Call) -> None:
-        """The operation `reach`: one long call, frames in both directions."""
+        """The operation `reach`: one long call, frames in both directions. A host that stops says so: nobody should
+        start it again on its own account."""
         given = call.arguments
         await self.serve(call, _text(given.get("as", ""), "as"), _text(given.get("workspace", ""), "workspace"))
+        if self.is_stopping:
+            raise unavailable("The host is stopping.", "Connect again once it runs; `tally up` starts it.")
 
     async def serve(self, line: Line, as_name: str = "", workspace: str = "", *, secret: str = "") -> None:
         """Serve one program for as long as it is connected. `secret`: what is posted to it is signed with."""
@@ -71,6 +87,9 @@ class Hub:
             await visit.stay()
         finally:
             self._visits.discard(visit)
+
+    def _time(self) -> float:
+        return asyncio.get_running_loop().time()
 
     async def attach(self, link: Link, facts: CallerFacts, as_name: str = "", workspace: str = "") -> None:
         """Serve a program inside this process, over its end of a link, until that ends."""
@@ -119,15 +138,29 @@ class Hub:
         """Where an agent is connected as a spoke."""
         return next((spoke for spoke in self.spokes.values() if spoke.agent == agent), None)
 
-    def resume(self, anchored: reach.Anchored) -> tuple[f.Resume, ...]:
-        """What a spoke that is back does with what it held: what is still waited for goes on, the rest is dropped."""
-        for one in anchored.resume:
-            carried = self.carried.get(one.delivery)
-            if one.do == "drop":
-                self._given_up.discard(one.delivery)
-            elif carried is not None:
-                carried.hear(Turn.BACK)
-        return tuple(f.Resume(delivery=one.delivery, do=one.do) for one in anchored.resume)
+    async def recorded(self, name: str) -> None:
+        """Returns when what was lost with an earlier connection of a spoke is recorded as that."""
+        for carried in list(self.carried.values()):
+            if carried.was_lost and carried.envelope.agent.alias == name:
+                await carried.recorded.wait()
+
+    def returns(self, session: str, held: tuple[f.Held, ...], resume: tuple[f.Resume, ...]) -> None:
+        """A spoke is back. What it goes on with is carried in a moment; what it says of it until then is kept."""
+        for delivery in [known for known, where in self._given_up.items() if where == session]:
+            del self._given_up[delivery]
+        until = self._time() + EXPECTED_SECONDS
+        self._expected = {known: one for known, one in self._expected.items() if one.until > self._time()}
+        kept = {one.delivery for one in resume if one.do != "drop"}
+        self._expected |= {h.delivery: _Expected(session, h.fence, until, []) for h in held if h.delivery in kept}
+
+    def carries(self, carried: Carried) -> None:
+        """A delivery is on its way from now on."""
+        self.carried[carried.envelope.delivery_id] = carried
+        expected = self._expected.pop(carried.envelope.delivery_id, None)
+        if expected is not None:
+            carried.fences.add(expected.fence)
+            for body in expected.said:
+                carried.hear(body)
 
     # --- deliveries ---------------------------------------------------------------------------------------------
 
@@ -135,10 +168,13 @@ class Hub:
         """What a spoke says of a delivery."""
         body = frame.body
         assert isinstance(body, f.Ack | f.Begin | f.Progress | f.Result | f.Failure)  # noqa: S101
-        carried = self.carried.get(body.delivery)
-        if carried is not None and visit.spoke is not None and carried.envelope.session == visit.spoke.session:
+        carried, session = self.carried.get(body.delivery), visit.spoke.session if visit.spoke is not None else ""
+        expected = self._expected.get(body.delivery)
+        if carried is not None and carried.envelope.session == session:
             if not carried.stopped.is_set():  # else its outcome is being recorded, and is acknowledged then
                 carried.hear(body)
+        elif expected is not None and expected.session == session and expected.until > self._time():
+            expected.said[KEPT:] = [body]
         elif not isinstance(body, f.Ack | f.Progress):
             visit.begin(self._answer_late(visit, frame, body.delivery))
 
@@ -154,9 +190,14 @@ class Hub:
     def settled(self, delivery: str) -> None:
         """The outcome is recorded: the spoke may forget it."""
         carried = self.carried.pop(delivery, None)
-        if carried is not None and carried.is_lost:
-            self._given_up.add(delivery)
-        if carried is None or not carried.outcome:
+        if carried is None:
+            return
+        carried.recorded.set()
+        if carried.is_lost:
+            self._given_up[delivery] = carried.envelope.session
+            if len(self._given_up) > SETTLED:
+                del self._given_up[next(iter(self._given_up))]
+        if not carried.outcome:
             return
         self._settled[delivery] = None
         if len(self._settled) > SETTLED:
@@ -170,16 +211,11 @@ class Hub:
         return delivery in self._given_up
 
     async def noted(self, envelope: Envelope, progress: f.Progress) -> None:
-        """See `carried.Words`."""
+        """A spoke told how far it is."""
         with suppress(Refused):  # the task is in other hands by now
             await self.desk.told(
                 envelope.session, envelope.task_id, envelope.fence, progress.text, fraction=progress.fraction
             )
-
-    async def doubted(self, envelope: Envelope, detail: str) -> None:
-        """See `carried.Words`."""
-        with suppress(Refused):
-            await self.desk.doubted(envelope.task_id, envelope.delivery_id, detail)
 
     def withdrawn(self, task_id: str) -> None:
         """A message was taken back by who sent it: its spoke need not begin it."""

@@ -43,7 +43,10 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
         endpoint=body.endpoint,
         held=tuple(reach.Held(delivery=h.delivery, fence=h.fence, state=h.state) for h in body.held),
     )
+    await visit.hub.recorded(body.spoke_id)
     anchored = await visit.hub.desk.anchor(await visit.guest_to_anchor(body.workspace), form)
+    resume = tuple(f.Resume(delivery=r.delivery, do=r.do) for r in anchored.resume)  # type: ignore[arg-type]
+    visit.hub.returns(anchored.session, body.held, resume)
     visit.spoke = Spoke(body.spoke_id, anchored.agent, anchored.session, body.incarnation, visit)
     return f.Ack(
         of="ANCHOR",
@@ -52,7 +55,7 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
         workspace=anchored.workspace,
         heartbeat_seconds=anchored.heartbeat_seconds,
         lease_seconds=anchored.lease_seconds,
-        resume=visit.hub.resume(anchored),
+        resume=resume,
         secret=visit.secret,
     )
 
@@ -61,7 +64,6 @@ def moored(visit: Visit, _frame: f.Frame, _ack: f.Ack) -> None:
     """It knows that it is registered: now it gets what waits for it."""
     spoke = visit.moored()
     visit.hub.came(spoke)
-    visit.begin(visit.hub.desk.heard(spoke.session, {}))
     visit.begin(visit.hub.desk.ready(spoke.session))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from tallystick.app.ports import Began, Envelope, Plan, Receipt
 from tallystick.core.directory import Agent
+from tallystick.core.events import Text
 from tallystick.core.model import Fact
 from tallystick.core.offers import Offer
 from tallystick.core.state import Work
@@ -46,14 +47,13 @@ class SpokeTransport:
         if envelope.adopted and (delivery is None or delivery.fact is not Fact.WORKING):
             return Receipt(outcome="returned", detail="The host stopped before it was begun.")
         offer = _offer(envelope)
-        payload = msgspec.json.decode(envelope.text.body or "null")
-        bad = wrong(payload, offer.schema)
+        bad = wrong(msgspec.json.decode(_payload(envelope.text)), offer.schema) if offer.schema else ""
         if bad and not envelope.adopted:
             return Receipt(outcome="failed", code="invalid", detail=f"The payload has the wrong shape: {bad}.")
         hub = self._hub
         send = partial(hub.send, envelope.session)
-        carried = Carried(envelope, self._terms(envelope, offer), send, began, hub)
-        hub.carried[envelope.delivery_id] = carried
+        carried = Carried(envelope, self._terms(envelope, offer), send, began, hub.noted)
+        hub.carries(carried)
         return await carried.carry()
 
     def _terms(self, envelope: Envelope, offer: Offer) -> Terms:
@@ -64,7 +64,6 @@ class SpokeTransport:
             sail=self._sail(envelope, delivery.attempt if delivery else 1, left),
             ack_seconds=min(ACK_SECONDS, left / 3),
             begin_seconds=self._hub.limits.presence_seconds,
-            is_idempotent=offer.idempotent,
             check_result=partial(wrong, schema=offer.result_schema),
         )
 
@@ -75,8 +74,8 @@ class SpokeTransport:
             task_id=envelope.task_id,
             fence=envelope.fence,
             attempt=attempt,
-            payload=msgspec.Raw(text.body.encode() or b"null"),
-            context=msgspec.json.decode(text.brief.context) if text.brief.context else {},
+            payload=msgspec.Raw(_payload(text)),
+            context=_context(text.brief.context),
             deadline_at=task.deadline_at,
             caller=task.requester,
         )
@@ -117,3 +116,22 @@ def _offer(envelope: Envelope) -> Offer:
     name = envelope.work.task.capability.partition("@")[0]
     fits = [offer for offer in envelope.agent.offers if offer.name == name]
     return max(fits, key=lambda offer: [int(part) for part in offer.version.split(".")], default=Offer(name or "none"))
+
+
+def _payload(text: Text) -> bytes:
+    """The words of a message as JSON. What people wrote (`tally ask cap:NAME`), or the host (a failure notice), is an
+    object with `title` and `body`."""
+    body = text.body.encode()
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return msgspec.json.encode({"title": text.title, "body": text.body})
+    return body
+
+
+def _context(text: str) -> dict[str, Any]:
+    """The slice of context of a message; that which people wrote stands under `goal`."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
+    except msgspec.DecodeError:
+        return {"goal": text}
