@@ -203,10 +203,7 @@ def links() -> str:
 
 def facts() -> str:
     """The facts of a delivery."""
-    rows = [
-        (*_witnesses(row), ", ".join(row.may_end) or "– (terminal)")
-        for row in FACTS
-    ]
+    rows = [(*_witnesses(row), ", ".join(row.may_end) or "– (terminal)") for row in FACTS]
     return "\n".join(
         [
             "# Facts of a delivery\n",

@@ -52,10 +52,11 @@ def _method(name: str, found: FunctionType) -> str:
 
 def _signature(name: str, found: Any) -> str:
     """As a caller writes it: without `self`."""
-    shown = [_parameter(one) for one in inspect.signature(found).parameters.values() if one.name not in ("self", "cls")]
-    kinds = [one.kind for one in inspect.signature(found).parameters.values()]
-    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.POSITIONAL_OR_KEYWORD in kinds:
-        shown.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY) - ("self" in inspect.signature(found).parameters), "*")
+    given = [one for one in inspect.signature(found).parameters.values() if one.name not in ("self", "cls")]
+    shown = [_parameter(one) for one in given]
+    kinds = [one.kind for one in given]
+    if inspect.Parameter.KEYWORD_ONLY in kinds:
+        shown.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     whole = f"{name}({', '.join(shown)})"
     return whole if len(whole) <= _WIDTH else f"{name}(\n" + "".join(f"    {one},\n" for one in shown) + ")"
 
@@ -94,6 +95,6 @@ _HEAD = """# The SDK
 Typed, asyncio, a thin client: nothing of the host is loaded. How frames travel: [reach](reach.md).
 """
 
-_CODES = """Which class a code has; the codes are those of the [host](errors.md), and `timeout`, `unverified`, `canceled`,
-`failed` (the handler raised).
+_CODES = """Which class a code has. The codes are those of the [host](errors.md), and `timeout`, `unverified`,
+`canceled`, `failed` (the handler raised).
 """

@@ -30,7 +30,7 @@ class Channel:
     """One conversation with a host over as many links as it takes.
 
     `greet` runs on each new link before anybody else may use it; `hear` gets every frame that is no answer; `lost` is
-    told of each loss; while `is_wanted` says so a lost link is opened anew."""
+    told of each loss, `refused` of each refusal; while `is_wanted` says so a lost link is opened anew."""
 
     def __init__(
         self,
@@ -39,10 +39,12 @@ class Channel:
         greet: Callable[[], Awaitable[None]],
         hear: Callable[[Heard], Awaitable[None]],
         lost: Callable[[], None] = lambda: None,
+        refused: Callable[[ReachError], None] = lambda _: None,
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._dial = dial
-        self._greet, self._hear, self._lost, self._is_wanted = greet, hear, lost, is_wanted
+        self._greet, self._hear, self._lost = greet, hear, lost
+        self._refused, self._is_wanted = refused, is_wanted
         self._link: Link | None = None
         self._asked: dict[tuple[str, str], list[asyncio.Future[Heard]]] = {}
         self._keeper: asyncio.Task[None] | None = None
@@ -98,7 +100,10 @@ class Channel:
             self._link.close()
 
     def close(self) -> None:
-        """End it, now."""
+        """End it, now. Who waits for the first link is told."""
+        if self._first is not None and not self._first.done() and not self._first.get_loop().is_closed():
+            self._first.set_exception(ReachRefused("unavailable", "The connection was closed.", "Open it again."))
+            self._first.exception()  # who waited may be gone
         if self._keeper is not None and not self._keeper.get_loop().is_closed():
             self._keeper.cancel()
         if self._link is not None:
@@ -116,6 +121,7 @@ class Channel:
                 if not self._goes_on(first, error):
                     return
             except ReachError as error:
+                self._refused(error)
                 if not self._goes_on(first, error):
                     return
             if self._was_up:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable
 
 from tallystick.sdk.channel import Channel, pauses
-from tallystick.sdk.errors import ReachRefused
+from tallystick.sdk.errors import ReachError, ReachRefused, reach_error
 from tallystick.sdk.frames import Frame, Heard
 from tallystick.sdk.link import Dial, LinkLost
 from tallystick.sdk.voyage import Voyage
@@ -24,7 +24,9 @@ class Harbour:
         self._voyages: dict[str, Voyage] = {}
         self._asking = 0
         self._heard = asyncio.Event()
-        self._channel = Channel(dial, greet=self._greet, hear=self._hear, is_wanted=self._is_wanted)
+        self._channel = Channel(
+            dial, greet=self._greet, hear=self._hear, refused=self._refused, is_wanted=self._is_wanted
+        )
 
     def is_of(self, loop: asyncio.AbstractEventLoop, pid: int) -> bool:
         """Whether it may be used here."""
@@ -87,6 +89,11 @@ class Harbour:
         self._channel.close()
         for voyage in list(self._voyages.values()):
             voyage.fail(ReachRefused("unavailable", "The client was closed.", "The message goes on.", **voyage.about))
+
+    def _refused(self, error: ReachError) -> None:
+        """The host does not let this client in any more: nobody waits in vain."""
+        for voyage in list(self._voyages.values()):
+            voyage.fail(reach_error(error.code, error.message, error.remedy, **voyage.about))
 
     def _is_wanted(self) -> bool:
         return bool(self._voyages or self._asking)

@@ -4,12 +4,13 @@ that stands still, and spokes that do as the test says."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Self
 
 from tallystick.app.calls import CallerFacts
 from tallystick.app.clock import HighWater
+from tallystick.app.custody import Refusals
 from tallystick.app.deliver import Deliverer
 from tallystick.app.desk import reach
 from tallystick.app.desk.asking import Asking
@@ -22,12 +23,14 @@ from tallystick.app.execute import Executor
 from tallystick.app.feed import Feed
 from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
+from tallystick.app.kept import KeptBlobs
 from tallystick.app.openings import FirstThings, Record
 from tallystick.app.ports import Began, Envelope, Plan, Receipt
 from tallystick.app.presence import Presence
 from tallystick.app.reaches import Reaches
 from tallystick.app.returning import Returning
 from tallystick.app.routing import Routing
+from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
 from tallystick.app.words import Words
 from tallystick.core.directory import Agent
@@ -35,6 +38,7 @@ from tallystick.core.identity import Actor, ActorKind, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.offers import Offer
 from tallystick.core.state import Work
+from tallystick.store.blobs import BlobStore
 from tallystick.store.interface import Store
 from tallystick.store.memory import MemoryStore
 from tallystick.testing import ManualClock, SeqIds
@@ -148,6 +152,11 @@ class Hub:
             self.limits,
             lambda: "none",
         )
+        blobs = KeptBlobs(BlobStore(home / "blobs"))
+        absent_: Any = None  # neither git nor processes are needed to look at a blob
+        verifier = Verifier(
+            home, absent_, absent_, blobs, self.executor, self.new_id, self.diagnostics, lambda *_: ()
+        )
         parts = {
             "home": home,
             "limits": self.limits,
@@ -159,6 +168,8 @@ class Hub:
             "presence": self.presence,
             "clock": self.clock,
             "feed": self.feed,
+            "blobs": blobs,
+            "verifier": verifier,
             "new_id": self.new_id,
             "diagnostics": self.diagnostics,
             "routing": self.routing,
@@ -170,6 +181,7 @@ class Hub:
         absent = dict.fromkeys(set(Services.__struct_fields__) - parts.keys() - {"examine"})
         self.desk = Desk(Services(**parts, **absent))  # type: ignore[arg-type]
         self.executor.follow = self._follow
+        self.executor.refused = Refusals(self.executor, self.clock).refused
         first = FirstThings(self.heads, self.executor, self.store, self.new_id, "owner", 1000)
         self._services: list[Any] = [Record(self.store, self.heads, self.clock), self.executor, first]
         self._services += [self.deliverer, self.duties]
@@ -231,6 +243,11 @@ class Hub:
         await self.desk.ready(anchored.session)
         return anchored
 
+    async def loses(self, spoke: reach.Anchored, sailed: reach.Sailed) -> None:
+        """The connection of a spoke is gone after BEGIN: it is doubted, and waited for."""
+        self.desk.lost(spoke.session, "1@1")
+        await self.desk.doubted(sailed.task_id, self.work(sailed.task_id).deliveries[-1].delivery_id, "it was lost")
+
     async def sail(self, capability: str = "Count", *, guest: Guest | None = None, **given: Any) -> reach.Sailed:
         form = reach.Sail(**{"capability": capability, "payload": "{}", **given})
         return await self.desk.sail(guest or self.guest(), form)
@@ -239,6 +256,14 @@ class Hub:
         """All that is told of a message to its end."""
         async with asyncio.timeout(PATIENCE):
             return [reached async for reached in self.desk.reaches(self.guest(), task_id)]
+
+    async def told(self, task_id: str, what: str) -> AsyncIterator[reach.Reached]:
+        """All that is told of a message until it is that and it is for a person."""
+        async with asyncio.timeout(PATIENCE):
+            async for reached in self.desk.reaches(self.guest(), task_id):
+                yield reached
+                if (reached.what, reached.state) == (what, "input_required"):
+                    return
 
     async def reaches_(self, capability: str = "Count", **given: Any) -> reach.Reached:
         """Send, and wait for the end."""

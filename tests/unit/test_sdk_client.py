@@ -157,3 +157,178 @@ async def test_a_handle_tells_the_state_that_the_host_knows_and_then_the_result(
     await handle.state()
     assert (await handle.result()).payload == {"done": 1}
     assert (await handle.result()).payload == {"done": 1}
+
+
+# --- a hub that misbehaves ----------------------------------------------------------------------------------------
+
+
+async def test_a_message_whose_acknowledgement_was_lost_is_sent_again_on_the_same_link(
+    client: ReachClient, port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tallystick.sdk.harbour._ACK_SECONDS", 0.01)
+    answers = iter([lambda _: [], lambda _: [], port.sailed])
+    port.answers["SAIL"] = lambda found: next(answers)(found)
+    assert (await client.sail("Echo", 1)).payload == {"echo": 1}
+    assert port.heard[0] == port.heard[1] == port.heard[2]
+    assert port.links == 1
+
+
+async def test_answers_out_of_order_twice_or_about_something_else_change_nothing(
+    client: ReachClient, port: Port
+) -> None:
+    def shuffled(found: Frame) -> list[Frame]:
+        ack, begin, result = port.sailed(found)
+        lies = [
+            frame("RESULT", {"task_id": "tsk_other", "payload": "lies"}, msg_id="msg_other"),
+            frame("ACK", {"of": "RETREAT", "link": "SUNSET"}, msg_id=found["header"]["msg_id"]),
+            frame("FAIL", {"of": "SAIL", "code": "conflict", "message": "late"}, msg_id=found["header"]["msg_id"]),
+            frame("RESULT", {"task_id": "tsk_1", "payload": "second"}, msg_id=found["header"]["msg_id"]),
+        ]
+        return [result, lies[0], lies[1], ack, begin, ack, lies[2], lies[3]]
+
+    port.answers["SAIL"] = shuffled
+    assert (await client.sail("Echo", 1)).payload == {"echo": 1}
+    port.answers["SAIL"] = port.sailed
+    assert (await client.sail("Echo", 2)).payload == {"echo": 2}
+
+
+async def test_a_message_to_all_ends_when_every_holder_has_answered(client: ReachClient, port: Port) -> None:
+    def to_all(found: Frame) -> list[Frame]:
+        msg_id = found["header"]["msg_id"]
+        assert found["body"]["to"] == "all"
+        return [
+            frame("RESULT", {"task_id": "tsk_2", "payload": "two", "spoke": "s2"}, msg_id=msg_id),
+            port.ack(found, task_id="tsk_1", trace_id="trc_1", tasks=["tsk_1", "tsk_2", "tsk_3"]),
+            frame("FAIL", {"task_id": "tsk_3", "code": "failed", "message": "no"}, msg_id=msg_id),
+            frame("RESULT", {"task_id": "tsk_1", "payload": "one", "spoke": "s1"}, msg_id=msg_id),
+        ]
+
+    port.answers["SAIL"] = to_all
+    found = await client.sail("Echo", 1, to="all")
+    assert found.payload == ["one", "two", None]
+    assert [getattr(part, "spoke", part) for part in found.parts[:2]] == ["s1", "s2"]
+    assert isinstance(found.parts[2], ReachRefused)
+    assert found.parts[2].task_id == "tsk_3"
+
+
+async def test_retreat_and_settle_bring_back_what_the_host_says(client: ReachClient, port: Port) -> None:
+    port.answers["RETREAT"] = lambda found: [port.ack(found, link="PROVISIONED")]
+    assert await client.retreat("msg_1") == "PROVISIONED"
+    port.answers["RETREAT"] = lambda found: [port.fail(found, "conflict", "It has begun.")]
+    with pytest.raises(ReachRefused, match="It has begun"):
+        await client.retreat("msg_1")
+    await client.settle("trc_1")
+    assert port.heard[-1]["header"]["trace_id"] == "trc_1"
+    port.answers["SETTLE"] = lambda found: [port.fail(found, "conflict", "tsk_1 is open.")]
+    with pytest.raises(ReachRefused, match="tsk_1 is open"):
+        await client.settle("trc_1")
+
+
+async def test_a_hub_that_stays_away_ends_the_wait_in_time_and_is_not_asked_for_ever(
+    client: ReachClient, port: Port
+) -> None:
+    port.outcomes["Slow"] = None
+    waiting = asyncio.ensure_future(client.sail("Slow", 1, timeout_ms=50))
+    await port.got("SAIL")
+    port.is_reachable = False
+    port.cut()
+    with pytest.raises(ReachTimeout):
+        await waiting
+
+
+async def test_a_client_that_is_not_let_in_any_more_tells_who_waits(client: ReachClient, port: Port) -> None:
+    port.outcomes["Slow"] = None
+    waiting = asyncio.ensure_future(client.sail("Slow", 1))
+    await port.got("SAIL")
+
+    async def refused(_: bool) -> Any:
+        raise ReachRefused("unauthenticated", "The token is no longer known.", "Get another.")
+
+    for harbour in client._harbours.values():
+        harbour._channel._dial = refused
+    port.cut()
+    with pytest.raises(ReachRefused, match="no longer known") as caught:
+        await waiting
+    assert caught.value.task_id == "tsk_1"
+
+
+async def test_closing_tells_who_waits_and_a_closed_client_may_be_used_again(client: ReachClient, port: Port) -> None:
+    port.outcomes["Slow"] = None
+    waiting = asyncio.ensure_future(client.sail("Slow", 1))
+    await port.got("SAIL")
+    await client.close()
+    with pytest.raises(ReachRefused, match="was closed"):
+        await waiting
+    assert (await client.sail("Echo", 1)).payload == {"echo": 1}
+
+
+def test_one_client_serves_one_loop_after_the_other() -> None:
+    port = Port()
+    client = ReachClient(link=port.dial)
+    for number in range(3):
+        assert asyncio.run(client.sail("Echo", number)).payload == {"echo": number}
+    assert port.links == 3
+
+
+async def test_a_hundred_messages_at_once_begin_with_one_until_the_host_answers(
+    client: ReachClient, port: Port
+) -> None:
+    release: list[Frame] = []
+    port.answers["SAIL"] = lambda found: [release.append(found)][1:]
+    sailing = [asyncio.ensure_future(client.sail("Echo", number)) for number in range(100)]
+    first = await port.got("SAIL")
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert len(release) == 1
+    port.answers["SAIL"] = port.sailed
+    for answer in port.sailed(first):
+        await port.send(answer)
+    assert [(await one).payload for one in sailing] == [{"echo": number} for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"target_capability": ""}, "names no capability"),
+        ({"target_capability": None}, "names no capability"),
+        ({"target_capability": "Echo@new"}, "names no capability"),
+        ({"payload": object()}, "cannot be sent as JSON"),
+        ({"payload": "x" * 262_143}, "at most 262144"),
+        ({"payload": float("nan"), "timeout_ms": 0}, "timeout_ms=0"),
+        ({"timeout_ms": True}, "timeout_ms=True"),
+        ({"timeout_ms": 1.5}, "timeout_ms=1.5"),
+        ({"timeout_ms": 604_800_001}, "is not from 1 to"),
+        ({"to": "some"}, "to='some' is not known"),
+        ({"retry": "always"}, "retry='always' is not known"),
+        ({"dedup_key": 5}, "dedup_key='5'"),
+        ({"dedup_key": "k" * 201}, "at most 200"),
+        ({"nonsense": 1}, "'nonsense' is no part of a request"),
+    ],
+)
+async def test_a_message_that_makes_no_sense_is_refused_before_it_is_sent(
+    client: ReachClient, port: Port, given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ReachRefused, match=words) as caught:
+        await client.sail(**{"target_capability": "Echo", "payload": 1, **given})
+    assert caught.value.code == "invalid"
+    assert port.heard == []
+
+
+def test_an_error_survives_being_pickled() -> None:
+    import copy
+    import pickle
+
+    error = ReachTimeout("timeout", "Late.", "Wait.", task_id="tsk_1", link="REACHED")
+    for found in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(found) is ReachTimeout
+        assert (found.code, found.message, found.remedy, found.task_id) == ("timeout", "Late.", "Wait.", "tsk_1")
+
+
+def test_the_public_names_are_twelve_and_load_the_sdk_when_they_are_used() -> None:
+    import tallystick
+
+    assert len(tallystick.__all__) == 12
+    assert set(tallystick.__all__) <= set(dir(tallystick))
+    assert {getattr(tallystick, name).__name__ for name in tallystick.__all__} == set(tallystick.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        tallystick.Nothing  # noqa: B018
