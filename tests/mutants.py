@@ -381,8 +381,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "busy is not busy",
         "delivery.py",
-        "if agent is None or ctx.outstanding >= agent.concurrency:",
-        "if agent is None:",
+        "    if ctx.outstanding >= _slots(work.task, delivery, c.recipient, ctx):",
+        "    if _slots(work.task, delivery, c.recipient, ctx) < 0:",
         f"{DELIVERY}::test_reported_20_busy_is_queued_and_costs_no_attempt",
     ),
     Mutant(

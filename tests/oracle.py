@@ -160,8 +160,8 @@ def link(place: str, assignee: str, facts: list[str], settled: bool, interrupted
     if place == "auth_required/permission" and interrupted == "working/checking":
         return "CONFIRMED"
     held = "IDLE" if assignee == "" or assignee.startswith("cap:") else "PROVISIONED"
-    if place == "submitted/compensating":
-        return held
-    if place.startswith("working") or "recorded" in facts or "working" in facts:
+    if place.startswith("working"):
         return "REACHED"
-    return held
+    if place == "submitted/compensating" or held == "IDLE":
+        return held
+    return "REACHED" if "recorded" in facts or "working" in facts else held

@@ -84,6 +84,8 @@ VIOLATIONS = {
     "a2a": ("core/model.py", "import a2a"),
     "desktop": ("app/ports.py", "import desktop_notifier"),
     "uvicorn": ("edge/two.py", "import uvicorn"),
+    "httpx": ("edge/one.py", "import httpx"),
+    "jsonschema": ("edge/two.py", "import jsonschema"),
     "sdk": ("sdk/ids.py", "from tallystick.core import identity"),
     "otel": ("sdk/ids.py", "import opentelemetry.trace"),
 }

@@ -392,7 +392,10 @@ class Deliverer:
             await self._outcomes.unknown(task_id, delivery_id, "Its process is gone and nobody saw how it ended.")
 
     def is_in_hand(self, work: Work) -> bool:
-        """Whether a push of it is under way here."""
+        """Whether a push of it is under way here. One to a spoke tells nothing: it waits for a lost one, too."""
+        agent = self._heads.directory.agents.get(work.task.assignee)
+        if agent is not None and agent.connection == DOOR:
+            return False
         return any(delivery.delivery_id in self._pushes for delivery in work.deliveries)
 
     async def end(self, work: Work) -> bool:

@@ -12,6 +12,8 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from tallystick.app.clock import HighWater
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
@@ -20,14 +22,15 @@ from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId
 from tallystick.app.presence import Presence
+from tallystick.app.words import Words
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused
 from tallystick.core.events import Text
-from tallystick.core.identity import HOST, Prefix
+from tallystick.core.identity import CAPABILITY_PREFIX, HOST, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import TaskState
 from tallystick.core.rows import Row, TaskRow
-from tallystick.core.state import Work
+from tallystick.core.state import Task, Work
 from tallystick.core.task import DutyKind, due_duties
 from tallystick.store.interface import Store
 
@@ -61,6 +64,7 @@ class Duties:
         self._clock = clock
         self._new_id = new_id
         self._limits = limits
+        self._words = Words(store, heads.histories.of)
         self._diagnostics = diagnostics
         self._reached = reached
         self._wake = asyncio.Event()
@@ -255,11 +259,13 @@ class Duties:
 
     async def _notice_failure(self, work: Work, key: str) -> None:
         task = work.task
-        text = Text(
-            title=f"Failure notice: {task.title}"[: self._limits.title_characters],
-            body=f"Task {task.task_id} failed (round {task.failures}). Make good what it may have left behind; "
-            "when you are done the original is tried again.",
+        body = (
+            f"Task {task.task_id} failed (round {task.failures}). Make good what it may have left behind; "
+            "when you are done the original is tried again."
         )
+        if task.on_failure.startswith(CAPABILITY_PREFIX):
+            body = await self._notice_for_programs(task)
+        text = Text(title=f"Failure notice: {task.title}"[: self._limits.title_characters], body=body)
         await self._host(
             cmd.SubmitTask(
                 task_id=self._new_id(Prefix.TASK),
@@ -275,8 +281,23 @@ class Duties:
                 compensates=task.task_id,
                 repository=task.repository,
                 base_commit=task.base_commit,
+                domains=task.domains,
             )
         )
+
+    async def _notice_for_programs(self, task: Task) -> str:
+        """A failure notice as the payload of a message to a capability: what failed, why, and what it was given."""
+        why = await self._words.at(task, task.version)
+        given = await self._words.first(task)
+        notice = {
+            "task_id": task.task_id,
+            "capability": task.capability,
+            "title": task.title,
+            "round": task.failures,
+            "message": why.body,
+            "payload": _as_json(given.body),
+        }
+        return msgspec.json.encode(notice).decode()
 
     # --- what is not a task's ------------------------------------------------------------------------------------
 
@@ -296,6 +317,14 @@ class Duties:
                     await self._host(cmd.SettleTrace(task_id=str(part["task_id"])))
                 except Refused:
                     continue
+
+
+def _as_json(body: str) -> Any:
+    """What a program was given; the words of an ask that came from elsewhere."""
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return body
 
 
 async def _nothing_runs(_work: Work) -> bool:

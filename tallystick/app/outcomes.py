@@ -50,12 +50,16 @@ class Outcomes:
         if receipt.outcome == "unverified":
             if not await self._may_go_elsewhere(agent, work, delivery_id, receipt.detail):
                 await self.unknown(task_id, delivery_id, receipt.detail)
+                await self._is_for_a_person(agent, task_id, receipt.detail)
             return
         if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._return(work, delivery_id, receipt.detail), HOST)
             return
         if agent.connection == DOOR and await self._is_in_doubt(task_id):
             await self.tell(self._settled(task_id, receipt), HOST)
+            return
+        if receipt.outcome == "failed" and not await self._has_begun(task_id, delivery_id):
+            await self.tell(self._refused(task_id, receipt), HOST)  # nobody holds it, so nobody else can say so
             return
         actor = Actor(
             agent.agent_id,
@@ -64,12 +68,15 @@ class Outcomes:
             door=DOOR if agent.connection == DOOR else "command",
             assertion=Assertion.HOST,
         )
-        if receipt.outcome == "failed" and not await self._has_begun(task_id, delivery_id):
-            actor = HOST  # nobody holds it yet: the connection itself found that it cannot be done
         try:
             await self.tell(self._result(work, receipt), actor)
         except Refused as refusal:
             await self._fall_short(task_id, receipt, refusal)
+
+    def _refused(self, task_id: str, receipt: Receipt) -> cmd.FailTask:
+        """It cannot be done as it was asked, and never began."""
+        text = Text(body=receipt.detail or "It was refused.")
+        return cmd.FailTask(task_id=task_id, text=text, run=receipt.run, code=receipt.code)
 
     async def _may_go_elsewhere(self, agent: Agent, work: Work, delivery_id: str, detail: str) -> bool:
         """What a spoke that is gone never began goes to another, and what it began only where it is idempotent: the
@@ -94,6 +101,12 @@ class Outcomes:
         return cmd.SettleDoubt(
             task_id=task_id, outcome="done" if done else "failed", delivery_id=delivery, text=text
         )
+
+    async def _is_for_a_person(self, agent: Agent, task_id: str, detail: str) -> None:
+        """A spoke that is back, and does not know itself what it did, will not know it later either: nobody waits for
+        its lease."""
+        if agent.connection == DOOR:
+            await self.tell(cmd.DoubtTask(task_id=task_id, detail=detail), HOST)
 
     def _return(self, work: Work, delivery_id: str, detail: str) -> cmd.ReturnDelivery:
         retry_at = self._retry_at(work.delivery(delivery_id))

@@ -17,7 +17,7 @@ from tallystick.core.directory import Directory
 from tallystick.core.fold import evolve
 from tallystick.core.identity import CAPABILITY_PREFIX, short
 from tallystick.core.link import link_of
-from tallystick.core.model import TaskState, place
+from tallystick.core.model import Reason, TaskState, place
 from tallystick.core.state import Task, Work
 from tallystick.store.interface import Store
 
@@ -121,6 +121,9 @@ class Story:
             raise ValueError("a message without events")
         if not self._work.task.open:
             return self._ended(self._work, duplicate=True)
+        task = self._work.task
+        if task.reason is Reason.UNVERIFIED:
+            return self._told("unverified", self._work, code="unverified", **_doubted(task, task.doubt))
         return self._told("moved", self._work)
 
     def _ended(self, work: Work, *, duplicate: bool = False) -> Reached:

@@ -7,7 +7,7 @@ nothing of is dropped: others have it, or it is over.
 from __future__ import annotations
 
 from tallystick.app.deliver import Deliverer
-from tallystick.app.desk.reach import Held, Resume
+from tallystick.app.desk.reach import Do, Held, Resume
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.heads import Heads
@@ -20,7 +20,7 @@ from tallystick.core.model import Fact, Reason, TaskState
 from tallystick.core.state import Work
 from tallystick.store.interface import Store
 
-_DO = {"begun": "go_on", "running": "go_on", "done": "resend", "failed": "resend"}
+_DO: dict[str, Do] = {"begun": "go_on", "running": "go_on", "done": "resend", "failed": "resend"}
 
 
 class Returning:
@@ -34,30 +34,29 @@ class Returning:
         self._executor = executor
         self._deliverer = deliverer
         self._diagnostics = diagnostics
-        self._kept: dict[str, list[tuple[str, str]]] = {}
-        """By session: task and delivery of what goes on once it is ready."""
+        self._kept: dict[str, list[tuple[Work, str]]] = {}
+        """By session: what goes on once it is ready, and by which delivery. As it was when the spoke came: it knows the
+        fence of before."""
 
     async def sort_out(self, agent: Agent, session: str, held: tuple[Held, ...]) -> tuple[Resume, ...]:
         """What a spoke does with each delivery that it has."""
-        answers, kept = [], []
+        answers: list[Resume] = []
+        kept: list[tuple[Work, str]] = []
         for one in held:
             work = await self._work_of(one.delivery)
-            do = _DO.get(one.state, "drop") if work is not None and _is_its(work, session, one) else "drop"
-            if work is not None and do != "drop":
-                do = do if await self._take_back(agent, session, work) else "drop"
-            if work is not None and do != "drop":
-                kept.append((work.task.task_id, one.delivery))
+            do: Do = "drop"
+            if work is not None and _is_its(work, session, one) and await self._take_back(agent, session, work):
+                kept.append((work, one.delivery))
+                do = _DO.get(one.state, "drop")
             answers.append(Resume(delivery=one.delivery, do=do))
         self._kept[session] = kept
-        await self._doubt_the_rest(agent, session, {task_id for task_id, _ in kept})
+        await self._doubt_the_rest(agent, session, {work.task.task_id for work, _ in kept})
         return tuple(answers)
 
     def go_on(self, agent: Agent, session: str) -> None:
         """It can be sent to: stay with what it goes on with until that ends."""
-        for task_id, delivery_id in self._kept.pop(session, ()):
-            work = self._heads.remembered(task_id)
-            if work is not None:
-                self._deliverer.adopt(agent, work, delivery_id)
+        for work, delivery_id in self._kept.pop(session, ()):
+            self._deliverer.adopt(agent, work, delivery_id)
 
     async def _work_of(self, delivery_id: str) -> Work | None:
         rows = await self._store.query("delivery", delivery_id=delivery_id)
@@ -67,7 +66,7 @@ class Returning:
         """The earlier fact is restored. Once a person was asked, only a result can settle it."""
         assignment, task = work.assignment, work.task
         in_doubt = assignment is not None and assignment.unverified
-        if task.state is not TaskState.WORKING or not (in_doubt or task.fence_before):
+        if task.state is not TaskState.WORKING or not in_doubt:
             return True
         actor = Actor(agent.agent_id, ActorKind.AGENT, session, DOOR, Assertion.LISTENER)
         return await self._does(cmd.ClaimTask(task_id=task.task_id, session=session), actor)

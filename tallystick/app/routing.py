@@ -18,7 +18,7 @@ from tallystick.app.presence import Presence
 from tallystick.core.directory import Agent, Directory
 from tallystick.core.model import Reason
 from tallystick.core.offers import wanted
-from tallystick.core.route import STATUSES, Candidate, Holder, choose, holders
+from tallystick.core.route import STATUSES, Candidate, Holder, agent_mode, choose, holders
 from tallystick.core.rows import DeliveryRow, Row, TaskRow
 from tallystick.core.state import Task, Work
 from tallystick.store.interface import Store
@@ -155,6 +155,8 @@ class Routing:
     def status(self, agent: Agent) -> str:
         """`online`, `suspect` (shown, chosen last), `draining`, `returning` (its connection is gone, its lease is not)
         or `offline`. Whom the host starts itself is online."""
+        if agent_mode(agent, self._heads.directory) != "running":
+            return "draining"  # a person has it take nothing new
         if agent.connection != DOOR:
             return "online"
         mine = [self._status_of(session) for session in self._sessions(agent)]

@@ -66,7 +66,7 @@ def _record(work: Work, c: cmd.RecordDelivery, ctx: Context, _sofar: Any) -> ev.
         return ev.DeliveryRecorded(**_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
     if _has(delivery, Fact.RECORDED) or not delivery.open:
         return Unchanged(work.task.task_id)
-    if not delivery.recipient or delivery.recipient.startswith(CAPABILITY_PREFIX):
+    if delivery.recipient.startswith(CAPABILITY_PREFIX):
         raise conflict("Nobody was chosen for it yet, so nobody has it.", "Nothing is to be done.")
     if delivery.recipient != ctx.actor.id and ctx.actor.kind is not ActorKind.HOST:
         raise conflict("Only the recipient acknowledges its own delivery.", "Nothing is to be done.")

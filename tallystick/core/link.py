@@ -56,11 +56,12 @@ def link_of(work: Work) -> Link:
         return Link.CONFIRMED if task.state is S.COMPLETED and not task.settled else Link.SUNSET
     if _has_result(work):
         return Link.CONFIRMED
-    if task.reason is R.COMPENSATING:
-        return Link.IDLE if _is_unrouted(task) else Link.PROVISIONED
-    if task.state is S.WORKING or _has(work, Fact.RECORDED) or _has(work, Fact.WORKING):
+    if task.state is S.WORKING:
         return Link.REACHED
-    return Link.IDLE if _is_unrouted(task) else Link.PROVISIONED
+    if _is_unrouted(task):
+        return Link.IDLE
+    has_it = _has(work, Fact.RECORDED) or _has(work, Fact.WORKING)
+    return Link.REACHED if has_it and task.reason is not R.COMPENSATING else Link.PROVISIONED
 
 
 def _has_result(work: Work) -> bool:

@@ -68,8 +68,11 @@ async def test_what_began_is_doubted_unless_it_may_be_done_twice(tmp_path: Path,
             await hub.until(lambda: hub.work(sailed.task_id).task.assignee == "cap:Count")
             assert hub.work(sailed.task_id).task.holder == ""
         else:
-            await hub.until(lambda: hub.work(sailed.task_id).deliveries[0].unverified)
-            assert hub.work(sailed.task_id).task.state.value == "working"
+            told = [reached async for reached in hub.told(sailed.task_id, "unverified")]
+            assert (told[-1].code, told[-1].link) == ("unverified", "REACHED")
+            await hub.until(lambda: hub.heads.committed_work(sailed.task_id))
+            late = [reached async for reached in hub.told(sailed.task_id, "unverified")]
+            assert late[0].code == "unverified", "whoever comes later is told at once"
 
 
 async def test_a_domain_that_the_caller_is_not_in_is_told_as_absent(tmp_path: Path) -> None:
@@ -194,14 +197,10 @@ async def test_a_spoke_that_was_lost_takes_its_work_back_and_its_result_counts(t
         spoke = await hub.spoke("counter", "Count")
         sailed = await hub.sail()
         await hub.until(lambda: sailed.task_id in hub.spokes.running)
-        hub.desk.lost(spoke.session, "1@1")
-        hub.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
-        await hub.until(lambda: hub.work(sailed.task_id).deliveries[0].unverified)
+        await hub.loses(spoke, sailed)
         back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "running"),))
         assert [answer.do for answer in back.resume] == ["go_on"]
         assert not hub.work(sailed.task_id).deliveries[0].unverified
-        await hub.until(lambda: sailed.task_id in hub.spokes.running)
-        assert hub.spokes.sent[-1].adopted
         hub.spokes.ends(sailed.task_id, "submitted", text="late")
         assert (await hub.outcome(sailed.task_id))[-1].payload == "late"
 
@@ -212,14 +211,11 @@ async def test_a_result_that_comes_after_a_person_was_asked_settles_it(tmp_path:
         spoke = await hub.spoke("counter", "Count")
         sailed = await hub.sail(timeout_ms=10**7)
         await hub.until(lambda: sailed.task_id in hub.spokes.running)
-        hub.desk.lost(spoke.session, "1@1")
-        hub.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
-        await hub.until(lambda: hub.work(sailed.task_id).deliveries[0].unverified)
+        await hub.loses(spoke, sailed)
         await hub.pass_time(200)
         assert hub.work(sailed.task_id).task.place == "input_required/unverified"
         back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "done"),))
         assert [answer.do for answer in back.resume] == ["resend"]
-        await hub.until(lambda: sailed.task_id in hub.spokes.running)
         hub.spokes.ends(sailed.task_id, "submitted", text="at last")
         assert (await hub.outcome(sailed.task_id))[-1].payload == "at last"
 
@@ -230,9 +226,7 @@ async def test_what_a_returning_spoke_has_lost_is_for_a_person_at_once(tmp_path:
         spoke = await hub.spoke("counter", "Count")
         sailed = await hub.sail()
         await hub.until(lambda: sailed.task_id in hub.spokes.running)
-        hub.desk.lost(spoke.session, "1@1")
-        hub.spokes.ends(sailed.task_id, "unverified")
-        await hub.until(lambda: hub.work(sailed.task_id).deliveries[0].unverified)
+        await hub.loses(spoke, sailed)
         stale = hub.holds(sailed.task_id, "running", fence=99)
         unknown = hub.holds(sailed.task_id, "done", delivery="dlv_x")
         back = await hub.spoke("counter", process="2@2", held=(stale, unknown))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.ends import PATIENCE, End, Haven, UnixEnd
+from tests.support.ends import PATIENCE, End, Haven, Lost, UnixEnd
 from tests.support.hosts import Home
 
 
@@ -55,6 +55,15 @@ async def test_a_spoke_goes_on_with_what_it_had_begun_before_the_host_was_starte
     await back.about(sail, "RESULT", payload=2)
     assert (await back.hear("ACK"))["body"]["of"] == "RESULT"
     assert (await ends_with(again, msg_id))["payload"] == 2
+
+
+async def test_a_host_that_stops_says_so_and_does_not_wait_for_who_is_connected(haven: Haven) -> None:
+    unix: Any = await haven.end("unix")
+    await unix.anchor()
+    await haven.restart()
+    with pytest.raises(Lost):
+        await unix.hear()
+    assert unix.last["error"]["code"] == "unavailable"
 
 
 async def test_what_had_not_begun_is_handed_over_anew_and_the_earlier_begin_is_refused(haven: Haven) -> None:

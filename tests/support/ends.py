@@ -194,6 +194,9 @@ class End:
 class UnixEnd(End):
     """The socket of this machine."""
 
+    last: Any = None
+    """What ended the call."""
+
     async def open(self) -> Self:
         self.reader, self.writer = await asyncio.open_unix_connection(wire.socket_path(str(self.haven.home)))
         self._line({"hello": {"protocol": [1, 1], "client": "sdk", "version": "0"}})
@@ -208,6 +211,7 @@ class UnixEnd(End):
     async def _receive(self) -> Any:
         message = json.loads(await self.reader.readline() or b"{}")
         if "frame" not in message:
+            self.last = message
             raise Lost
         return message["frame"]
 

@@ -4,7 +4,7 @@ that stands still, and spokes that do as the test says."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -231,6 +231,11 @@ class Hub:
         await self.desk.ready(anchored.session)
         return anchored
 
+    async def loses(self, spoke: reach.Anchored, sailed: reach.Sailed) -> None:
+        """The connection of a spoke is gone after BEGIN: it is doubted, and waited for."""
+        self.desk.lost(spoke.session, "1@1")
+        await self.desk.doubted(sailed.task_id, self.work(sailed.task_id).deliveries[-1].delivery_id, "it was lost")
+
     async def sail(self, capability: str = "Count", *, guest: Guest | None = None, **given: Any) -> reach.Sailed:
         form = reach.Sail(**{"capability": capability, "payload": "{}", **given})
         return await self.desk.sail(guest or self.guest(), form)
@@ -239,6 +244,14 @@ class Hub:
         """All that is told of a message to its end."""
         async with asyncio.timeout(PATIENCE):
             return [reached async for reached in self.desk.reaches(self.guest(), task_id)]
+
+    async def told(self, task_id: str, what: str) -> AsyncIterator[reach.Reached]:
+        """All that is told of a message until it is that and it is for a person."""
+        async with asyncio.timeout(PATIENCE):
+            async for reached in self.desk.reaches(self.guest(), task_id):
+                yield reached
+                if (reached.what, reached.state) == (what, "input_required"):
+                    return
 
     async def reaches_(self, capability: str = "Count", **given: Any) -> reach.Reached:
         """Send, and wait for the end."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -34,11 +34,14 @@ class Anchor(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     held: tuple[Held, ...] = ()
 
 
+Do = Literal["resend", "go_on", "drop"]
+
+
 class Resume(Form, frozen=True, kw_only=True):
     """What a spoke does with a delivery that it held when it was last seen."""
 
     delivery: str
-    do: str
+    do: Do
     """`resend` the result, `go_on` with the handler, or `drop` it: somebody else has it, or it is over."""
 
 

@@ -277,8 +277,10 @@ def _recovered(t: Task, _r: ev.Recorded, e: ev.LeaseRecovered) -> dict[str, Any]
     return {"fence": e.fence, "fence_before": t.fence_before or t.fence, "lease_until": e.lease_until}
 
 
-def _returned(_t: Task, _r: ev.Recorded, e: ev.HolderReturned) -> dict[str, Any]:
-    return {"fence": e.fence, "fence_before": 0, "lease_until": e.lease_until}
+def _returned(t: Task, r: ev.Recorded, e: ev.HolderReturned) -> dict[str, Any]:
+    # Whoever takes it again is told the new fence; a spoke goes on with the one that it was sent.
+    before = t.fence_before if r.actor.door == "spoke" else 0
+    return {"fence": e.fence, "fence_before": before, "lease_until": e.lease_until}
 
 
 def _doubted(_t: Task, _r: ev.Recorded, e: ev.TaskDoubted) -> dict[str, Any]:

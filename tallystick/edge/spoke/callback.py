@@ -58,8 +58,10 @@ class Poster:
                 raise unsupported(
                     "This host cannot post to spokes.", "pip install 'tallystick[callback]', then start the host again."
                 ) from None
+            # No connection is used twice: it is known by its address alone, and two names can lead to one address.
+            limits = httpx.Limits(max_connections=200, max_keepalive_connections=0)
             self._client = httpx.AsyncClient(
-                timeout=POST_SECONDS, follow_redirects=False, trust_env=False, limits=httpx.Limits(max_connections=200)
+                timeout=POST_SECONDS, follow_redirects=False, trust_env=False, limits=limits
             )
         return self._client
 

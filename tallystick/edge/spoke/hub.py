@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from tallystick.app.calls import Call, CallerFacts
 from tallystick.app.desk.interface import Desk
 from tallystick.app.ports import Envelope
-from tallystick.core.errors import Refused, conflict, invalid
+from tallystick.core.errors import Refused, conflict, invalid, unavailable
 from tallystick.core.limits import Limits
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import Carried, Turn
@@ -72,9 +72,12 @@ class Hub:
     # --- visits -------------------------------------------------------------------------------------------------
 
     async def __call__(self, call: Call) -> None:
-        """The operation `reach`: one long call, frames in both directions."""
+        """The operation `reach`: one long call, frames in both directions. A host that stops says so: nobody should
+        start it again on its own account."""
         given = call.arguments
         await self.serve(call, _text(given.get("as", ""), "as"), _text(given.get("workspace", ""), "workspace"))
+        if self.is_stopping:
+            raise unavailable("The host is stopping.", "Connect again once it runs; `tally up` starts it.")
 
     async def serve(self, line: Line, as_name: str = "", workspace: str = "", *, secret: str = "") -> None:
         """Serve one program for as long as it is connected. `secret`: what is posted to it is signed with."""
@@ -192,6 +195,8 @@ class Hub:
         carried.recorded.set()
         if carried.is_lost:
             self._given_up[delivery] = carried.envelope.session
+            if len(self._given_up) > SETTLED:
+                del self._given_up[next(iter(self._given_up))]
         if not carried.outcome:
             return
         self._settled[delivery] = None

@@ -1,0 +1,76 @@
+"""Messages that fail: before they began, and put right by another capability."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tallystick.app.ports import Began, Envelope, Receipt
+from tallystick.core import commands as cmd
+from tests.support.hub import Hub
+
+
+class Mending:
+    """`Count` fails until `Mend` has run, and `Mend` may fail too."""
+
+    def __init__(self, hub: Hub, *, mends: bool) -> None:
+        self.hub, self.mends, self.is_mended = hub, mends, False
+        self.notices: list[dict[str, object]] = []
+
+    async def __call__(self, envelope: Envelope, began: Began) -> Receipt:
+        await began("fake spoke", "BEGIN")
+        if envelope.work.task.capability == "Mend":
+            self.notices.append(json.loads(envelope.text.body))
+            self.is_mended = self.mends
+            return Receipt(outcome="submitted", text="true")
+        if self.is_mended:
+            return Receipt(outcome="submitted", text="1")
+        return Receipt(outcome="failed", code="failed", detail="It is broken.")
+
+
+async def test_a_capability_that_compensates_is_told_what_failed_why_and_what_it_was_given(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = mending = Mending(hub, mends=True)
+        await hub.spoke("counter", "Count")
+        await hub.spoke("mender", "Mend")
+        sailed = await hub.sail(payload='{"n":1}', on_failure="cap:Mend")
+        await hub.until(lambda: mending.notices, "the notice")
+        told = (await hub.outcome(sailed.task_id))[-1]
+        assert (told.what, told.payload) == ("result", "1")
+        (notice,) = mending.notices
+        assert (notice["task_id"], notice["capability"], notice["round"]) == (sailed.task_id, "Count", 1)
+        assert (notice["message"], notice["payload"]) == ("It is broken.", {"n": 1})
+
+
+async def test_after_two_rounds_it_has_failed(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = mending = Mending(hub, mends=False)
+        await hub.spoke("counter", "Count")
+        await hub.spoke("mender", "Mend")
+        sailed = await hub.sail(on_failure="cap:Mend")
+        told = (await hub.outcome(sailed.task_id))[-1]
+        assert (told.what, told.reason) == ("failed", "exhausted")
+        assert [notice["round"] for notice in mending.notices] == [1, 2]
+
+
+async def test_what_is_refused_before_it_began_has_failed_with_the_words_and_the_code_of_who_refused(
+    tmp_path: Path,
+) -> None:
+    async def refuses(_envelope: Envelope, _began: Began) -> Receipt:
+        return Receipt(outcome="failed", code="invalid", detail="The payload has the wrong shape: $.n.")
+
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = refuses
+        await hub.spoke("counter", "Count")
+        told = (await hub.outcome((await hub.sail()).task_id))[-1]
+        assert (told.what, told.code, told.link) == ("failed", "invalid", "SUNSET")
+        assert "The payload has the wrong shape: $.n." in told.message
+
+
+async def test_whom_a_person_drains_is_shown_as_draining_and_gets_nothing_new(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        anchored = await hub.spoke("counter", "Count")
+        drain = cmd.SetAgentMode(agent_id=anchored.agent, mode="draining")
+        await hub.executor.execute(drain, hub.guest().actor, workspace=hub.workspace)
+        agent = hub.heads.directory.agents[anchored.agent]
+        assert hub.routing.status(agent) == "draining"
