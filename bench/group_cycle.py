@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from bench.disk import raw
-from bench.load import NAMES, PAIRS, cycles
+from bench.load import NAMES, PAIRS, cycles, single_cycles
 from bench.machine import Machine
 from bench.systems import SYSTEMS
 from bench.table import Row, Skip, at
@@ -38,7 +38,7 @@ def measure(machine: Machine, quick: bool) -> list[Row]:
             against[name] = []
         for _ in range(rounds):
             _, took = raw(folder, 300)
-            _, one = cycles(host.socket, 1, 100)
+            one = single_cycles(host.socket, 100)
             single.append(at(one, 0.5) / at(took, 0.5))
             ours, _ = cycles(host.socket, PAIRS, 480 if quick else 960)
             for name, theirs in others.items():

@@ -11,7 +11,7 @@ from typing import Any
 from bench import board
 from bench.client import BODY
 from bench.disk import raw
-from bench.load import NAMES, submits
+from bench.load import NAMES, single_submits, submits
 from bench.machine import Machine
 from bench.table import Row, at
 from tallystick import wire
@@ -28,7 +28,7 @@ def measure(machine: Machine, quick: bool) -> list[Row]:
         host.agents(*NAMES)
         for number in range(rounds):
             rate, took = raw(folder, 300)
-            _, one = submits(host.socket, 1, 300)
+            one = single_submits(host.socket, 300)
             found["submit-1"].append(at(one, 0.5) / at(took, 0.5))
             again, _ = raw(folder, 300)
             many, each = submits(host.socket, 32, 1500 if quick else 3000)

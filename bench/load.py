@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from bench.client import BODY, Client, run
+from bench.client import BODY, Client, Line, run
 
 PAIRS = 32
 NAMES = tuple(f"{side}{number}" for number in range(PAIRS) for side in "ab")
@@ -60,9 +60,41 @@ async def cycle(sender: Client, worker: Client, a: str, b: str) -> None:
     seen = sender.call("outcome", a, task=task, version=2, seconds=40.0)
     taken = await worker.call("take", b, task=task)
     await worker.call("submit", b, task=task, text=BODY, fence=taken["fence"])
-    told = await seen
+    _check(await seen)
+
+
+def _check(told: dict[str, object]) -> None:
     if (told["state"], told["result"]) != ("completed", BODY):
         raise RuntimeError("the cycle did not complete")
+
+
+def single_submits(path: str, count: int) -> list[float]:
+    """The same from one client that waits: the seconds of each."""
+    with Line(path) as line:
+        return _timed(count, lambda: line.call("ask", "a0", address="@b0", title="Work", body=BODY))
+
+
+def single_cycles(path: str, count: int) -> list[float]:
+    """Whole cycles of one pair, each on a connection of its own: the seconds of each."""
+    with Line(path) as sender, Line(path) as worker:
+
+        def cycle_of_one() -> None:
+            task = sender.call("ask", "a0", address="@b0", title="Work", body=BODY)["task_id"]
+            sender.send("outcome", "a0", task=task, version=2, seconds=40.0)
+            taken = worker.call("take", "b0", task=task)
+            worker.call("submit", "b0", task=task, text=BODY, fence=taken["fence"])
+            _check(sender.result())
+
+        return _timed(count, cycle_of_one)
+
+
+def _timed(count: int, work: Callable[[], object]) -> list[float]:
+    took = []
+    for _ in range(count):
+        start = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - start)
+    return took
 
 
 async def shared(workers: int, count: int, work: Work) -> tuple[float, list[float]]:

@@ -88,6 +88,8 @@ class Driving:
         self.diagnostics = diagnostics
         self._asked: dict[str, asyncio.Future[str]] = {}
         """By permission: done with what was decided."""
+        self._closing: dict[str, asyncio.Future[None]] = {}
+        """By task: done when a part of it has ended."""
 
     def now(self) -> float:
         """UTC seconds."""
@@ -157,6 +159,16 @@ class Driving:
     async def work(self, task_id: str) -> Work | None:
         """The task with its deliveries, as it is now."""
         return await self._heads.work(task_id)
+
+    async def parts(self, task_id: str) -> tuple[str, ...]:
+        """The parts of a task, asked of others, that are open."""
+        return await self._heads.children.of(task_id)
+
+    async def part_ended(self, task_id: str, parts: tuple[str, ...]) -> None:
+        """Until one of these parts of a task has ended."""
+        while not set(parts) - set(await self.parts(task_id)):
+            ended = self._closing.setdefault(task_id, asyncio.get_running_loop().create_future())
+            await asyncio.shield(ended)
 
     def may_go_on(self, task: Task) -> bool:
         """Whether a session may go on with a turn that broke off; after a few times in a row somebody has to look."""
@@ -295,6 +307,8 @@ class Driving:
     def committed(self, recorded: ev.Recorded) -> None:
         """An event was committed: a permission may have been decided, or withdrawn with its task."""
         event = recorded.event
+        if self._closing and isinstance(event, ev.TaskEvent):
+            self._note_part(recorded.stream)
         if not self._asked or not isinstance(event, ev.TaskEvent):
             return
         if isinstance(event, ev.PermissionDecided):
@@ -304,6 +318,16 @@ class Driving:
         for asked in work.task.permissions if work is not None else ():
             if asked.decision:
                 self._answer(asked.permission_id, asked.decision)
+
+    def _note_part(self, task_id: str) -> None:
+        """Whoever waits looks again; what is not in memory may be anybody's part."""
+        work = self._heads.committed_work(task_id)
+        if work is not None and work.task.open:
+            return
+        for parent in [work.task.parent] if work is not None else list(self._closing):
+            waiting = self._closing.pop(parent, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(None)
 
     def _answer(self, permission_id: str, decision: str) -> None:
         waiting = self._asked.get(permission_id)

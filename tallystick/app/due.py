@@ -12,6 +12,7 @@ from tallystick.app.heads import Heads
 from tallystick.app.views import Views
 from tallystick.core.directory import Agent
 from tallystick.core.events import Recorded
+from tallystick.core.model import TaskState
 from tallystick.core.state import Task
 from tallystick.core.wake import Item, Watch
 from tallystick.store.interface import Cell, Store
@@ -110,9 +111,17 @@ class Due:
             if str(row["kind"]) in NOTICES or _watches_inbox(agent, workspace):
                 item = await self._item(agent, row, int(row["version"] or 0))
                 work = await self._heads.work(str(row["task_id"]))
-                if item is not None and not (work and _is_pushed(agent, work.task)):
+                if item is not None and not (work and await self._is_told_otherwise(agent, work.task)):
                     found.append((workspace, item))
         return found
+
+    async def _is_told_otherwise(self, agent: Agent, task: Task) -> bool:
+        """Whether the host hands it over by itself: the work is this agent's, or a part of what a session of it has in
+        hand, which is prompted when that part has ended."""
+        if agent.connection != "drive" or _is_pushed(agent, task) or not task.parent:
+            return _is_pushed(agent, task)
+        parent = await self._heads.work(task.parent)
+        return parent is not None and parent.task.holder == agent.agent_id and parent.task.state is TaskState.WORKING
 
     async def _item(self, agent: Agent, row: Mapping[str, Cell], version: int) -> Item | None:
         """The item of that event of a task; None where the agent itself did it, or has acted on it since."""

@@ -31,6 +31,9 @@ from tallystick.core.state import Unchanged, Work
 from tallystick.store.interface import ConflictError, Entry, Store, StoreUnavailableError
 
 _BATCH = 256
+_QUIET_TURNS = 2
+"""Turns of the event loop without a further command after which nothing more is on its way: one to begin a request that
+was read, one to take its command."""
 
 
 class Outcome(NamedTuple):
@@ -82,6 +85,8 @@ class Executor:
         self._queue: deque[_Waiting] = deque()
         self._wake = asyncio.Event()
         self._batch: list[_Decided] = []
+        self._went = 1
+        """How many commands the last batch had."""
         self._flight: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
@@ -114,8 +119,9 @@ class Executor:
 
     async def _run(self) -> None:
         while True:
-            while self._queue and len(self._batch) < _BATCH:
-                await self._take(self._queue.popleft())
+            await self._decide_queued()
+            if self._batch and self._flight is None:
+                await self._gather_mates()
             if self._batch and self._flight is None:
                 self._launch()
             if self._stopping and not self._queue and not self._batch and self._flight is None:
@@ -123,9 +129,23 @@ class Executor:
             self._wake.clear()
             await self._wake.wait()
 
+    async def _decide_queued(self) -> None:
+        while self._queue and len(self._batch) < _BATCH:
+            await self._take(self._queue.popleft())
+
+    async def _gather_mates(self) -> None:
+        """Wait for what is already on its way through the loop, up to as many as went together the last time: a sync
+        for one of them costs as much as a sync for all."""
+        quiet = 0
+        while len(self._batch) < self._went and quiet < _QUIET_TURNS:
+            await asyncio.sleep(0)
+            quiet = 0 if self._queue else quiet + 1
+            await self._decide_queued()
+
     def _launch(self) -> None:
         """Send the batch on its way; at most one is under way, so a failure is seen before the next is sent."""
         batch, self._batch = self._batch, []
+        self._went = len(batch)
         self._flight = asyncio.create_task(self._commit(batch), name="commit")
 
     async def _take(self, waiting: _Waiting) -> None:
@@ -210,7 +230,7 @@ class Executor:
     async def _commit(self, batch: list[_Decided]) -> None:
         recorded = await self._appended(batch)
         self._flight = None
-        if self._batch:
+        if len(self._batch) >= self._went:
             self._launch()  # the disk goes on while those who wait are told
         self._wake.set()
         if recorded:

@@ -63,7 +63,7 @@ def test_a_question_and_a_result_come_back_to_the_session_that_asked(stage: Stag
     ask = {"call": "ask", "args": {"to": "@worker", "subject": "a part", "body": "Please.", "parent": "none"}}
     mine = stage.ask(TAKE, ask, DONE)
     stage.until(mine, "completed")
-    answer = stage.log("called")[-2]["answer"]["result"]
+    answer = [call for call in stage.log("called") if call["tool"] == "ask"][-1]["answer"]["result"]
     part = answer["structuredContent"]["task_id"]
     stage.plan(woken=[{"call": "inbox"}, {"call": "answer", "args": {"task": part, "text": "The second."}}])
     stage.call("take", "worker", task=part)

@@ -17,7 +17,7 @@ class TurnStarted(TaskEvent, frozen=True, kw_only=True):
     delivery_id: str
     """What the prompt hands over; the assignment itself where it only reminds of it."""
     purpose: str
-    """work, changes, answer, refuted, reminder or resumed."""
+    """work, changes, answer, refuted, parts, reminder or resumed."""
     lost: str = ""
     """An earlier turn that the host lost sight of; it is over."""
 

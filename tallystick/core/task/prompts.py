@@ -18,7 +18,7 @@ from tallystick.core.route import agent_mode
 from tallystick.core.state import Context, Task, Unchanged, Work
 from tallystick.core.task.ground import name_of, same_place
 
-PURPOSES: Final = ("work", "changes", "answer", "refuted", "reminder", "resumed")
+PURPOSES: Final = ("work", "changes", "answer", "refuted", "parts", "reminder", "resumed")
 """What a prompt is for."""
 REMINDERS: Final = 1
 """How often a session is reminded of a task that it left open, before its requester is asked."""

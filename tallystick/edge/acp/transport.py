@@ -82,7 +82,7 @@ class AcpTransport:
 
     def _is_free(self, session: str, task_id: str) -> bool:
         return self._planned.get(session, task_id) == task_id and session not in {
-            run.session.session_id for run in self._running.values()
+            run.session.session_id for run in self._running.values() if not run.waits_for
         }
 
     def _plan(self, session: str, task_id: str, seconds: float) -> Plan:
@@ -104,7 +104,10 @@ class AcpTransport:
         beat = asyncio.create_task(self._beat(session.session_id))
         try:
             async with session.lock:
-                return await self._carry(session, run)
+                receipt = await self._carry(session, run)
+            while receipt is None:
+                receipt = await self._wait_for_parts(session, run)
+            return receipt
         finally:
             beat.cancel()
             await run.let_go()
@@ -112,6 +115,32 @@ class AcpTransport:
             self._rest_later(session)
             self._planned.pop(session.session_id, None)
             self.freed(session.agent.agent_id)
+
+    async def _wait_for_parts(self, session: Session, run: Running) -> Receipt | None:
+        """It asked others and ended its turn: until one of these parts has ended it is at rest, and free to look at
+        what is new."""
+        self._rest_later(session)
+        self._planned.pop(session.session_id, None)
+        self.freed(session.agent.agent_id)
+        waits = {
+            asyncio.create_task(self._driving.part_ended(run.envelope.task_id, run.waits_for)),
+            asyncio.create_task(run.until_ending()),
+        }
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiting in waits:
+                waiting.cancel()
+        async with session.lock:
+            run.waits_for = ()
+            work = await self._driving.work(run.envelope.task_id)
+            if work is None or run.is_ending or not _wanted(work, session.session_id):
+                return Receipt(outcome="ended")
+            try:
+                await session.ready(work.task)
+            except Refused as refusal:
+                return Receipt(outcome="unverified", detail=f"It cannot be gone on with: {refusal.message}")
+            return await self._turns(session, run, "parts")
 
     def _rest_later(self, session: Session) -> None:
         """A client that has nothing to do for long is ended; its conversation is loaded again when it is needed."""
@@ -144,7 +173,8 @@ class AcpTransport:
         known.agent = agent
         return known
 
-    async def _carry(self, session: Session, run: Running) -> Receipt:
+    async def _carry(self, session: Session, run: Running) -> Receipt | None:
+        """What came of it; None while it waits for its parts."""
         if run.envelope.adopted:
             return await self._reconcile(session, run)
         try:
@@ -161,19 +191,20 @@ class AcpTransport:
         delivery = envelope.work.delivery(envelope.delivery_id)
         return "changes" if delivery is not None and delivery.kind == "change" else "work"
 
-    async def _turns(self, session: Session, run: Running, purpose: str) -> Receipt:
-        """Prompt after prompt, until the task is in other hands."""
+    async def _turns(self, session: Session, run: Running, purpose: str) -> Receipt | None:
+        """Prompt after prompt, until the task is in other hands; None while it waits for its parts."""
         while True:
             work = await self._driving.work(run.envelope.task_id)
             if work is None or run.is_ending:
                 return Receipt(outcome="ended")
             run.turn_to(work, purpose)
+            run.parts = await self._driving.parts(work.task.task_id)
             try:
                 ended = await run.turn(purpose)
             except Refused as refusal:
                 return Receipt(outcome="returned", detail=str(refusal))
             receipt = await self._after(session, run, ended)
-            if receipt is not None:
+            if receipt is not None or run.waits_for:
                 return receipt
             purpose = run.next_purpose
 
@@ -213,6 +244,13 @@ class AcpTransport:
         run.next_purpose = _wanted(work, session.session_id)
         if not run.next_purpose:
             return Receipt(outcome="told")
+        if run.next_purpose == "reminder" and work.task.state is TaskState.WORKING:
+            run.waits_for = await self._driving.parts(work.task.task_id)
+            if run.waits_for:
+                return None
+            if run.parts:  # they ended while it was at work, and nobody told it
+                run.next_purpose = "parts"
+                return None
         if run.next_purpose == "reminder" and work.task.reminders:
             text = words.left_open(ended.last or ended.detail)
             await self._driving.asked_back(work.task, run.envelope.delivery_id, session.session_id, text)
@@ -243,7 +281,7 @@ class AcpTransport:
 
     # --- after a restart ------------------------------------------------------------------------------------------
 
-    async def _reconcile(self, session: Session, run: Running) -> Receipt:
+    async def _reconcile(self, session: Session, run: Running) -> Receipt | None:
         """An earlier host had this in hand: find out what became of it."""
         work = await self._driving.work(run.envelope.task_id)
         if work is None:
@@ -261,7 +299,9 @@ class AcpTransport:
             return Receipt(outcome="returned", detail="The host stopped before a prompt was sent.")
         await self._driving.doubted(task.task_id, delivery.delivery_id, "The host stopped after a prompt was sent.")
         found = await self._look_back(session, run)
-        return found if found is not None else await self._turns(session, run, run.next_purpose)
+        if found is None and not task.running and run.next_purpose == "resumed":
+            run.waits_for = await self._driving.parts(task.task_id)  # its turn had ended in order
+        return found if found is not None or run.waits_for else await self._turns(session, run, run.next_purpose)
 
     async def _look_back(self, session: Session, run: Running) -> Receipt | None:
         """Look into the client's own history: was the prompt ever there? None where the session goes on with it."""
@@ -300,7 +340,7 @@ class AcpTransport:
 
     def has_room(self, agent: Agent) -> bool:
         """Whether fewer sessions of it are at work than may be."""
-        busy = {run.session.session_id for run in self._running.values()} | self._looking
+        busy = {run.session.session_id for run in self._running.values() if not run.waits_for} | self._looking
         mine = [s for s in busy if s in self._sessions and self._sessions[s].agent.agent_id == agent.agent_id]
         return len(mine) < agent.concurrency
 

@@ -40,6 +40,10 @@ class Running:
         self.session = session
         self.envelope = envelope
         self.next_purpose = ""
+        self.parts: tuple[str, ...] = ()
+        """The parts that were open when its turn began."""
+        self.waits_for: tuple[str, ...] = ()
+        """The parts, asked of others, whose end it waits for; its session is free meanwhile."""
         self._driving = driving
         self._limits = driving.limits
         self.work = envelope.work
@@ -61,6 +65,10 @@ class Running:
         """The delivery of the work itself."""
         assignment = self.envelope.work.assignment
         return assignment.delivery_id if assignment is not None else self.envelope.delivery_id
+
+    async def until_ending(self) -> None:
+        """Until somebody wants it ended."""
+        await self._ending.wait()
 
     @property
     def is_ending(self) -> bool:
@@ -126,6 +134,8 @@ class Running:
             return words.reminder(envelope)
         if purpose == "resumed":
             return words.resumed(envelope)
+        if purpose == "parts":
+            return words.parts(envelope)
         return words.opening(envelope, sender, boundary, self._before)
 
     def _sender(self) -> str:

@@ -79,6 +79,16 @@ def reminder(envelope: Envelope) -> list[str]:
     return [text]
 
 
+def parts(envelope: Envelope) -> list[str]:
+    """The prompt for a session that waited for what it had asked of others."""
+    task = envelope.work.task
+    text = (
+        f"Something that you asked of others for task {task.task_id} has ended ({envelope.intent_id}). `inbox` shows "
+        "what is new, `read` a task with its result. Go on with your task, and hand in with `submit`."
+    )
+    return [text]
+
+
 def resumed(envelope: Envelope) -> list[str]:
     """The prompt that goes on with a turn that was interrupted."""
     task = envelope.work.task
