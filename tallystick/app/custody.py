@@ -21,7 +21,7 @@ from tallystick.core import commands as cmd
 from tallystick.core.clients import CLIENTS
 from tallystick.core.directory import Directory
 from tallystick.core.errors import ErrorCode, Refused
-from tallystick.core.identity import HOST, ActorKind
+from tallystick.core.identity import CAPABILITY_PREFIX, HOST, ActorKind
 from tallystick.core.limits import Limits
 from tallystick.core.rows import AgentRow, NoticeRow, Row, SeenRow, TaskRow
 from tallystick.store.interface import Entry, Maintenance, Store
@@ -282,8 +282,8 @@ class Refusals:
     def __init__(self, executor: Executor, clock: HighWater) -> None:
         self._executor = executor
         self._clock = clock
-        self._last: dict[tuple[str, str, str], float] = {}
-        self._missed: dict[tuple[str, str, str], int] = {}
+        self._last: dict[tuple[str, ...], float] = {}
+        self._missed: dict[tuple[str, ...], int] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def refused(self, waiting: Any, refusal: Refused) -> None:
@@ -293,7 +293,9 @@ class Refusals:
         target = getattr(waiting.command, "task_id", "") or getattr(waiting.command, "agent_id", "")
         if isinstance(waiting.command, cmd.SubmitTask):
             target = waiting.command.assignee
-        key = (waiting.actor.id, target, refusal.code.value)
+        # A message that finds no holder has a trace of its own, and says there why it ended.
+        trace = waiting.command.trace if target.startswith(CAPABILITY_PREFIX) else ""
+        key = (waiting.actor.id, target, refusal.code.value, trace)
         now = self._clock.clock.boot()
         if now - self._last.get(key, -_REFUSAL_SECONDS) < _REFUSAL_SECONDS:
             self._missed[key] = self._missed.get(key, 0) + 1

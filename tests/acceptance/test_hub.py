@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.identity import Prefix
 from tallystick.core.offers import Offer
 from tests.support.hub import Hub
 
@@ -261,3 +264,97 @@ async def test_after_a_restart_of_the_host_what_began_waits_for_its_spoke_and_th
             hub.spokes.ends(sailed.task_id, "submitted", text="whole")
             assert (await hub.outcome(sailed.task_id))[-1].what == "result"
         assert (await hub.outcome(begun.task_id))[-1].payload == "whole"
+
+
+async def test_references_of_a_message_are_fetched_and_verified(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        digest = hub.desk.s.blobs.put(b"the words")
+        sailed = await hub.sail(inputs=(f"blob:{digest}", "https://example.org/x"))
+        assert await hub.desk.fetch(hub.guest(), sailed.task_id, 0) == b"the words"
+        for index, code in ((1, ErrorCode.UNSUPPORTED), (2, ErrorCode.NOT_FOUND), (-1, ErrorCode.NOT_FOUND)):
+            with pytest.raises(Refused) as caught:
+                await hub.desk.fetch(hub.guest(), sailed.task_id, index)
+            assert caught.value.code is code
+
+
+async def test_a_failed_message_is_compensated_by_a_capability_and_tried_again(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        await hub.spoke("cleaner", "CleanUp")
+        failures = iter([Receipt(outcome="failed", code="invalid", detail="the result has the wrong shape")])
+
+        async def fails_once(envelope: Envelope, began: Began) -> Receipt:
+            await began("fake spoke", "BEGIN")
+            done = Receipt(outcome="submitted", text=envelope.agent.alias)
+            return done if envelope.agent.alias == "cleaner" else next(failures, done)
+
+        hub.spokes.answer = fails_once
+        sailed = await hub.sail(on_failure="cap:CleanUp")
+        assert (await hub.outcome(sailed.task_id))[-1].payload == "counter"
+        assert [envelope.agent.alias for envelope in hub.spokes.sent] == ["counter", "cleaner", "counter"]
+
+
+async def test_parts_of_one_dispatch_are_one_open_child_of_their_parent(tmp_path: Path) -> None:
+    async with Hub(tmp_path, open_children=1) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", Offer("Count", concurrency=8))
+        parent = await hub.sail(timeout_ms=10**6)
+        parts = [await hub.sail(parent=parent.task_id, group="msg_g") for _ in range(5)]
+        assert {part.trace_id for part in parts} == {parent.trace_id}
+        with pytest.raises(Refused) as caught:
+            await hub.sail(parent=parent.task_id, group="msg_other")
+        assert caught.value.code is ErrorCode.DENIED
+
+
+async def test_a_drained_spoke_finishes_what_it_has_and_gets_nothing_new(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", Offer("Count", concurrency=2))
+        first = await hub.sail()
+        await hub.until(lambda: first.task_id in hub.spokes.running)
+        hub.desk.drain_spoke(spoke.session)
+        second = await hub.sail()
+        hub.spokes.ends(first.task_id, "submitted", text="done")
+        assert (await hub.outcome(first.task_id))[-1].payload == "done"
+        assert hub.work(second.task_id).task.assignee == "cap:Count"
+        assert (await hub.desk.routes(hub.guest())).routes[0].status == "draining"
+
+
+async def test_many_messages_leave_nothing_behind_in_memory(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", Offer("Count", concurrency=64))
+        for _ in range(20):
+            tasks = [await hub.sail() for _ in range(20)]
+            for sailed in tasks:
+                assert (await hub.outcome(sailed.task_id))[-1].what == "result"
+        await hub.until(lambda: not hub.deliverer._pushes)
+        routing = hub.routing
+        left = (routing._waiting, routing._route_of, routing._taken, routing._avoided, hub.reaches._readers)
+        assert not any(left), left
+
+
+async def test_every_message_that_finds_no_holder_says_so_as_the_first_line_of_its_trace(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        for trace in (hub.id(Prefix.TRACE), hub.id(Prefix.TRACE)):
+            with pytest.raises(Refused):
+                await hub.sail("Absent", trace=trace)
+            noted = []
+            while not noted:
+                noted = await hub.store.tail(0, trace=trace)
+                await asyncio.sleep(0)
+            assert (noted[0].event.code, noted[0].event.object) == ("no_route", "cap:Absent")
+
+
+async def test_links_stand_in_the_trace_before_and_after(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        await hub.outcome(sailed.task_id)
+        lines = (await hub.desk.s.views.trace(sailed.trace_id, lambda _: True)).events
+        assert [line.link for line in lines] == [
+            "IDLE",
+            "IDLE → PROVISIONED",
+            "PROVISIONED → REACHED",
+            "REACHED → CONFIRMED",
+        ]

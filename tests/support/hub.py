@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from tallystick.app.calls import CallerFacts
 from tallystick.app.clock import HighWater
+from tallystick.app.custody import Refusals
 from tallystick.app.deliver import Deliverer
 from tallystick.app.desk import reach
 from tallystick.app.desk.asking import Asking
@@ -22,12 +23,14 @@ from tallystick.app.execute import Executor
 from tallystick.app.feed import Feed
 from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
+from tallystick.app.kept import KeptBlobs
 from tallystick.app.openings import FirstThings, Record
 from tallystick.app.ports import Began, Envelope, Plan, Receipt
 from tallystick.app.presence import Presence
 from tallystick.app.reaches import Reaches
 from tallystick.app.returning import Returning
 from tallystick.app.routing import Routing
+from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
 from tallystick.app.words import Words
 from tallystick.core.directory import Agent
@@ -35,6 +38,7 @@ from tallystick.core.identity import Actor, ActorKind, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.offers import Offer
 from tallystick.core.state import Work
+from tallystick.store.blobs import BlobStore
 from tallystick.store.interface import Store
 from tallystick.store.memory import MemoryStore
 from tallystick.testing import ManualClock, SeqIds
@@ -148,6 +152,11 @@ class Hub:
             self.limits,
             lambda: "none",
         )
+        blobs = KeptBlobs(BlobStore(home / "blobs"))
+        absent_: Any = None  # neither git nor processes are needed to look at a blob
+        verifier = Verifier(
+            home, absent_, absent_, blobs, self.executor, self.new_id, self.diagnostics, lambda *_: ()
+        )
         parts = {
             "home": home,
             "limits": self.limits,
@@ -159,6 +168,8 @@ class Hub:
             "presence": self.presence,
             "clock": self.clock,
             "feed": self.feed,
+            "blobs": blobs,
+            "verifier": verifier,
             "new_id": self.new_id,
             "diagnostics": self.diagnostics,
             "routing": self.routing,
@@ -170,6 +181,7 @@ class Hub:
         absent = dict.fromkeys(set(Services.__struct_fields__) - parts.keys() - {"examine"})
         self.desk = Desk(Services(**parts, **absent))  # type: ignore[arg-type]
         self.executor.follow = self._follow
+        self.executor.refused = Refusals(self.executor, self.clock).refused
         first = FirstThings(self.heads, self.executor, self.store, self.new_id, "owner", 1000)
         self._services: list[Any] = [Record(self.store, self.heads, self.clock), self.executor, first]
         self._services += [self.deliverer, self.duties]

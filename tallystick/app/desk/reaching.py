@@ -8,16 +8,17 @@ from typing import Final
 
 from tallystick.app.desk import reach
 from tallystick.app.desk.anchoring import Anchoring
+from tallystick.app.desk.evidence import Evidence
 from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.routes import RouteTable
 from tallystick.app.execute import Outcome
 from tallystick.core import commands as cmd
-from tallystick.core.errors import Refused, conflict, invalid, not_found
+from tallystick.core.errors import Refused, conflict, invalid, not_found, unsupported
 from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Prefix, is_id, short
 from tallystick.core.link import link_of
-from tallystick.core.model import Brief
+from tallystick.core.model import BlobReference, Brief, GitReference, Reference
 from tallystick.core.offers import wanted
 from tallystick.core.route import Holder, addressed, holders
 from tallystick.core.state import Work
@@ -28,8 +29,8 @@ _LONGEST_MS: Final = 30 * 86_400_000
 _MESSAGES_KEPT: Final = 10_000
 
 
-class Reaching(Anchoring, RouteTable):
-    """sail, reaches, retreat."""
+class Reaching(Anchoring, RouteTable, Evidence):
+    """sail, reaches, retreat, fetch."""
 
     async def sail(self, guest: Guest, form: reach.Sail) -> reach.Sailed:
         """Send a message to one holder of a capability, or to all of them. The same message again (by key, else by its
@@ -39,7 +40,10 @@ class Reaching(Anchoring, RouteTable):
         msg_id = form.msg_id or self.s.new_id(Prefix.MESSAGE)
         trace = form.trace or await self._trace_of(guest, form)
         to = self._every(guest, form) if form.to == "all" else [None]
-        messages = [self._message(guest, form, msg_id, trace, holder) for holder in to]
+        inputs = tuple([await self.reference(guest, typed) for typed in form.inputs])
+        for found in inputs:
+            await self.readable(found, guest.workspace)
+        messages = [self._message(guest, form, msg_id, trace, holder, inputs) for holder in to]
         outcomes = await asyncio.gather(*[self.s.executor.execute(message, actor) for message in messages])
         return self._sailed(guest, outcomes, msg_id)
 
@@ -82,7 +86,13 @@ class Reaching(Anchoring, RouteTable):
         return [*there] or [None]  # where nobody holds it, or nobody is there, the rules say so in their own words
 
     def _message(
-        self, guest: Guest, form: reach.Sail, msg_id: str, trace: str, holder: Holder | None
+        self,
+        guest: Guest,
+        form: reach.Sail,
+        msg_id: str,
+        trace: str,
+        holder: Holder | None,
+        inputs: tuple[Reference, ...],
     ) -> cmd.SubmitTask:
         key = form.key or msg_id
         seconds = form.timeout_ms / 1000 if form.timeout_ms is not None else self.s.limits.reach_seconds
@@ -98,7 +108,8 @@ class Reaching(Anchoring, RouteTable):
             assignee=to,
             capability="" if to.startswith("cap:") else spec,
             key=key if holder is None else f"{key}/{holder.agent.agent_id}",
-            digest=digest_of(spec, form.payload, form.to, form.domain, form.title),
+            digest=digest_of(spec, form.payload, form.to, form.domain, form.title, *inputs),
+            inputs=inputs,
             deadline_at=self.s.clock.now() + seconds,
             parent=form.parent if form.parent != "none" else "",
             group=form.group or (msg_id if holder is not None else ""),
@@ -167,6 +178,19 @@ class Reaching(Anchoring, RouteTable):
             ) from None
         after = outcome.work or work
         return reach.LinkShown(task_id=task.task_id, link=link_of(after).value)
+
+    async def fetch(self, guest: Guest, task: str, index: int) -> bytes:
+        """The bytes of an input of a task, by its place from 0, read once and verified. What is outside is not read."""
+        work = await self.s.views.work(await self.task_id(guest, task))
+        inputs = work.task.inputs
+        if not 0 <= index < len(inputs):
+            raise not_found(f"Task {short(work.task.task_id)} has {len(inputs)} inputs.", "Count them from 0.")
+        found = inputs[index]
+        if isinstance(found, GitReference):
+            return await self.s.git.read(found)
+        if isinstance(found, BlobReference):
+            return await asyncio.to_thread(self.s.blobs.get, found.sha256)
+        raise unsupported(f"{found.target[:200]!r} is outside; the host does not read it.", "Read it yourself.")
 
     async def _message_of(self, guest: Guest, message: str) -> Work:
         """The task of a message by its id, or by the task's."""
