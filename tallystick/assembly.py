@@ -48,6 +48,7 @@ from tallystick.app.words import Words
 from tallystick.config import Settings
 from tallystick.core import events as ev
 from tallystick.core.errors import invalid
+from tallystick.core.limits import Limits
 from tallystick.core.state import Work
 from tallystick.core.wake import Item
 from tallystick.edge.acp import AcpTransport, Around, DriveWaker, Registry
@@ -183,8 +184,7 @@ def assemble(
     _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, others, first, refusals, notices)
     executor.follow = _then(executor.follow, driving.committed, reaches.committed)
     protocol = Protocol(desk, diagnostics)
-    hub = Hub(desk, limits, clock.now, partial(unforeseen, diagnostics))
-    transports["spoke"] = SpokeTransport(hub)
+    hub = _hub(desk, limits, clock, diagnostics, transports)
     ops: dict[str, Handler] = {**_ops(desk, life, stop, protocol), "reach": hub}
     mcp = partial(McpHttp, protocol, parse, extra=world.mcp)
     sockets.server = ApiServer(ops, path=control_path(home), diagnostics=diagnostics)
@@ -298,6 +298,15 @@ def _ops(
 
     hook = hook_op(desk, Waiter(desk, _HOOK_SECONDS))
     return {**life, **verbs(desk), "hook": hook, "cli": answer, "mcp": Serving(protocol, parse)}
+
+
+def _hub(
+    desk: FrontDesk, limits: Limits, clock: HighWater, diagnostics: Diagnostics, transports: dict[str, Transport]
+) -> Hub:
+    """Where spokes and those who reach for them are connected, and how messages are handed to spokes."""
+    hub = Hub(desk, limits, clock.now, partial(unforeseen, diagnostics))
+    transports["spoke"] = SpokeTransport(hub)
+    return hub
 
 
 def _http(
