@@ -124,7 +124,7 @@ class UnixLink(asyncio.Protocol):
         elif "error" in message:
             self._lose(_refusal(message["error"]))
         elif "result" in message:
-            self._lose(LinkLost("The host ended the call."))
+            self._lose(LinkLost("The host ended the call.", is_stopped=True))  # in order: it stops, or we came twice
 
     def _lose(self, why: Exception) -> None:
         self._end = self._end or why

@@ -79,3 +79,15 @@ def test_the_two_programs_of_the_guide_run_as_they_stand(home: Any) -> None:
     one, many = (ast.literal_eval(line) for line in out.splitlines())
     assert one == {"status": "ok", "summary": first_lines("/etc/hostname")[0]}
     assert many == first_lines("/etc/hostname", "/etc/os-release", "/etc/passwd")
+
+
+def test_a_spoke_comes_back_by_itself_after_the_host_was_stopped_and_started_by_another(home: Any) -> None:
+    spoke = started(home, SPOKE)
+    eventually(lambda: "agent-file-summary-01" in home.tally("agents")[1] or spoke.poll() is not None, "the spoke")
+    assert home.tally("down")[0] == 0
+    assert home.holder() is None
+    env = {"PYTHONPATH": str(ROOT)}
+    code, out, err = home.run(*run(home, "client.py", CLIENT), env=env, cwd=str(home.place))
+    assert code == 0, err
+    assert "ok" in out
+    assert spoke.poll() is None

@@ -21,6 +21,7 @@ from websockets.exceptions import ConnectionClosed
 from tallystick import Capability, ReachClient, ReachMessage, ReachRefused, Spoke
 from tallystick.sdk.address import address_of
 from tallystick.sdk.callback import WINDOW_SECONDS, CallbackDoor
+from tallystick.sdk.channel import Channel
 from tallystick.sdk.frames import Frame, frame
 from tallystick.sdk.link import LinkLost, MemoryLink
 from tallystick.sdk.unix import unix_dial
@@ -66,6 +67,42 @@ async def test_a_link_that_is_full_holds_the_sender_until_it_is_read_or_closed()
     two.close()
     with pytest.raises(LinkLost):
         await third
+
+
+async def test_a_host_that_crashed_is_started_again_and_one_that_was_stopped_is_not() -> None:
+    asked: list[bool] = []
+    ends: list[LinkLost | None] = [
+        LinkLost("crashed"),
+        LinkLost("stopped", is_stopped=True),
+        LinkLost("not there yet"),
+        LinkLost("crashed once more"),
+        None,
+    ]
+    is_over = asyncio.Event()
+
+    class Ending(MemoryLink):
+        async def receive(self) -> Frame:
+            end = ends.pop(0)
+            if end is None:
+                is_over.set()
+                await asyncio.Event().wait()
+            raise end or LinkLost
+
+    async def dial(may_start: bool) -> Any:
+        asked.append(may_start)
+        if ends[0] is not None and str(ends[0]) == "not there yet":
+            raise ends.pop(0) or LinkLost
+        return Ending(*(MemoryLink.pair()[0].__dict__.values()))
+
+    async def nothing(*_: Any) -> None:
+        pass
+
+    channel = Channel(dial, greet=nothing, hear=nothing)
+    await channel.open()
+    async with asyncio.timeout(BOUND):
+        await is_over.wait()
+    channel.close()
+    assert asked == [True, True, False, False, True]
 
 
 # --- the Unix socket ----------------------------------------------------------------------------------------------
@@ -125,7 +162,7 @@ async def test_frames_go_as_lines_of_one_long_call(home: Path, monkeypatch: pyte
     ("said", "is_stopped"),
     [
         ({"id": 1, "error": {"code": "unavailable", "message": "The host is stopping.", "remedy": ""}}, True),
-        ({"id": 1, "result": None}, False),
+        ({"id": 1, "result": None}, True),
         (["no object"], False),
     ],
 )
