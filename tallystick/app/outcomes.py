@@ -50,8 +50,7 @@ class Outcomes:
         if receipt.outcome == "unverified":
             if not await self._may_go_elsewhere(agent, work, delivery_id, receipt.detail):
                 await self.unknown(task_id, delivery_id, receipt.detail)
-                if receipt.code:  # said by the spoke itself, and not by the loss of its connection
-                    await self._is_for_a_person(agent, task_id, receipt.detail)
+                await self._is_for_a_person(agent, task_id, receipt)
             return
         if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._return(work, delivery_id, receipt.detail), HOST)
@@ -103,11 +102,11 @@ class Outcomes:
             task_id=task_id, outcome="done" if done else "failed", delivery_id=delivery, text=text
         )
 
-    async def _is_for_a_person(self, agent: Agent, task_id: str, detail: str) -> None:
-        """A spoke that is back, and does not know itself what it did, will not know it later either: nobody waits for
-        its lease."""
-        if agent.connection == DOOR:
-            await self.tell(cmd.DoubtTask(task_id=task_id, detail=detail), HOST)
+    async def _is_for_a_person(self, agent: Agent, task_id: str, receipt: Receipt) -> None:
+        """A spoke that is back, and says that it does not know itself what it did, will not know it later either:
+        nobody waits for its lease. One that is lost is waited for."""
+        if agent.connection == DOOR and receipt.code == "unverified":
+            await self.tell(cmd.DoubtTask(task_id=task_id, detail=receipt.detail), HOST)
 
     def _return(self, work: Work, delivery_id: str, detail: str) -> cmd.ReturnDelivery:
         retry_at = self._retry_at(work.delivery(delivery_id))

@@ -246,7 +246,9 @@ class Hub:
     async def loses(self, spoke: reach.Anchored, sailed: reach.Sailed) -> None:
         """The connection of a spoke is gone after BEGIN: it is doubted, and waited for."""
         self.desk.lost(spoke.session, "1@1")
-        await self.desk.doubted(sailed.task_id, self.work(sailed.task_id).deliveries[-1].delivery_id, "it was lost")
+        self.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
+        await self.until(lambda: self.work(sailed.task_id).deliveries[-1].unverified)
+        assert self.work(sailed.task_id).task.state.value == "working", "for its lease it is waited for"
 
     async def sail(self, capability: str = "Count", *, guest: Guest | None = None, **given: Any) -> reach.Sailed:
         form = reach.Sail(**{"capability": capability, "payload": "{}", **given})

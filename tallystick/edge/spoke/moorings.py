@@ -45,7 +45,7 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
     )
     await visit.hub.recorded(body.spoke_id)
     anchored = await visit.hub.desk.anchor(await visit.guest_to_anchor(body.workspace), form)
-    resume = tuple(f.Resume(delivery=r.delivery, do=r.do) for r in anchored.resume)  # type: ignore[arg-type]
+    resume = tuple(f.Resume(delivery=r.delivery, do=r.do) for r in anchored.resume)
     visit.hub.returns(anchored.session, body.held, resume)
     visit.spoke = Spoke(body.spoke_id, anchored.agent, anchored.session, body.incarnation, visit)
     return f.Ack(
