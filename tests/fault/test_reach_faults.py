@@ -175,6 +175,29 @@ async def test_a_result_that_comes_after_its_lease_ended_clears_the_doubt(tmp_pa
         assert shown.state == "completed", shown
 
 
+async def test_a_spoke_that_cannot_know_what_its_dead_process_did_leaves_it_unverified_and_nothing_runs_again(
+    haven: Haven,
+) -> None:
+    spoke, client = await haven.end("unix"), await haven.end("memory")
+    await spoke.anchor()
+    msg_id = await client.sail(dedup_key="k")
+    sail = await spoke.begin()
+    await spoke.close()
+    assert (await ends_with(client, msg_id))["code"] == "unverified"
+    back = await haven.end("unix")
+    await back.anchor(process="2@2", held=held(sail, "begun"))
+    await back.about(sail, "FAIL", code="unverified", message="Nobody knows.", began=True)
+    assert (await back.hear("ACK"))["body"]["of"] == "FAIL"
+    again = await haven.end("memory")
+    second = await again.sail(dedup_key="k")
+    assert (await ends_with(again, second))["code"] == "unverified"
+    shown = await haven.desk.show(await haven.person(), sail["body"]["task_id"])
+    assert shown.state in ("working", "input_required")
+    await back.say("HEARTBEAT")
+    await back.hear("ACK")
+    assert back.came.empty()
+
+
 async def test_a_deadline_takes_a_running_message_back(haven: Haven) -> None:
     spoke, client = await haven.end("unix"), await haven.end("memory")
     await spoke.anchor()
