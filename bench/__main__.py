@@ -1,4 +1,4 @@
-"""`python -m bench [--quick] [--only NAME…] [--json FILE]`: measures, prints the table, writes it as JSON.
+"""`python -m bench [--quick] [--only NAME…] [--sync-ms N] [--json FILE]`: measures, prints a table, writes JSON.
 
 Exit code 1 where a number is below half of its target.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench import slow_sync
 from bench.machine import Machine
 from bench.table import Row, Skip
 
@@ -28,6 +29,8 @@ RESULTS = Path(__file__).parent / "results"
 def main() -> int:
     """Run the groups in turn; what is not there is skipped and said so."""
     given = _arguments()
+    if given.sync_ms:
+        slow_sync.restart(given.sync_ms)
     rows: list[Row] = []
     skipped: list[str] = []
     with Machine() as machine:
@@ -54,6 +57,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures Tallystick on this machine.")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and a log of 100,000 events")
     parser.add_argument("--only", nargs="+", choices=(*GROUPS, *LONG), metavar="NAME", help=_CHOICE)
+    parser.add_argument(
+        "--sync-ms", type=float, metavar="N", help="each sync takes at least this long, for all that is compared"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the result goes (default: bench/results/)")
     return parser.parse_args()
 
@@ -68,6 +74,7 @@ def _write(path: Path, rows: list[Row], skipped: list[str]) -> None:
         "system": f"{platform.system()} {platform.release()}",
         "cores": os.cpu_count(),
         "load": os.getloadavg(),
+        "sync_us": int(os.environ.get(slow_sync.VARIABLE, "0")),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     result = {**about, "skipped": skipped, "rows": [row.told() for row in rows]}
