@@ -8,12 +8,14 @@ import asyncio
 import json
 import sqlite3
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import uvicorn
-from fastapi import Body, FastAPI, HTTPException
+from fastapi import Body, FastAPI, HTTPException, Response
 
-WAIT_SECONDS = 25.0
+WAIT_SECONDS = 5.0
+"""Of one poll; whoever still wants it asks again."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
   id INTEGER PRIMARY KEY, capability TEXT NOT NULL, payload TEXT NOT NULL, state TEXT NOT NULL DEFAULT 'queued',
@@ -43,12 +45,13 @@ def application(path: str) -> FastAPI:
         return {"id": number}
 
     @app.get("/work/{capability}")
-    async def take(capability: str) -> dict[str, Any]:
-        async with asyncio.timeout(WAIT_SECONDS), news:
-            while not (found := base.execute(CLAIM, (capability,)).fetchall()):
-                await news.wait()
-        ((number, payload),) = found
-        return {"id": number, "payload": json.loads(payload)}
+    async def take(capability: str) -> Any:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_SECONDS), news:
+                while not (found := base.execute(CLAIM, (capability,)).fetchall()):
+                    await news.wait()
+            return {"id": found[0][0], "payload": json.loads(found[0][1])}
+        return Response(status_code=204)
 
     @app.post("/results/{number}")
     async def hand_in(number: int, result: Annotated[Any, Body()]) -> None:
@@ -60,10 +63,11 @@ def application(path: str) -> FastAPI:
     async def outcome(number: int) -> Any:
         if number not in done:
             raise HTTPException(404)
-        async with asyncio.timeout(WAIT_SECONDS):
-            await done[number].wait()
-        ((result,),) = base.execute("SELECT result FROM requests WHERE id = ?", (number,)).fetchall()
-        return json.loads(result)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(done[number].wait(), WAIT_SECONDS)
+            ((result,),) = base.execute("SELECT result FROM requests WHERE id = ?", (number,)).fetchall()
+            return json.loads(result)
+        return Response(status_code=204)
 
     return app
 

@@ -43,6 +43,7 @@ def named(value):
 
 
 MAY_BE_UNKNOWN = {
+    ("spoke", TO_HOST, "ACK of SAIL"),  # its BEGIN may be right behind
     ("spoke", TO_HOST, "BEGIN"),
     ("spoke", FROM_HOST, "ACK of BEGIN"),
     ("caller", FROM_HOST, "BEGIN"),

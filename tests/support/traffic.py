@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+import apsw
+
 from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.core.offers import Offer
 from tallystick.store.sqlite import SqliteStore
@@ -20,6 +22,24 @@ HOUR = 3600.0
 AN_HOUR = 2000
 """Messages."""
 PAYLOAD = '{"body":"' + "x" * 200 + '"}'
+
+
+class Unsynced(apsw.VFS):
+    """The usual VFS; nothing is made durable, because what is measured here is not on the disk."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "", exclude={"xSetSystemCall", "xGetSystemCall", "xNextSystemCall"})
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        return _File(name, flags)
+
+
+class _File(apsw.VFSFile):
+    def __init__(self, name: Any, flags: list[int]) -> None:
+        super().__init__("", name, flags)
+
+    def xSync(self, flags: int) -> None:
+        pass
 
 
 class Forgetful(FakeSpokes):
@@ -36,7 +56,8 @@ class Traffic(Hub):
     """`async with Traffic(folder) as traffic`: a hub with four spokes that share the work."""
 
     def __init__(self, folder: Path, **limits: Any) -> None:
-        super().__init__(folder, SqliteStore.open(folder / "tally.db"), **limits)
+        self.vfs = Unsynced("unsynced")
+        super().__init__(folder, SqliteStore.open(folder / "tally.db", vfs="unsynced"), **limits)
         self.spokes.__class__ = Forgetful
 
     async def __aenter__(self) -> Self:
@@ -48,6 +69,7 @@ class Traffic(Hub):
     async def __aexit__(self, *given: object) -> None:
         await super().__aexit__(*given)
         await self.store.close()
+        self.vfs.unregister()
 
     async def messages(self, count: int) -> None:
         """So many, by callers that each wait for the answer before they send the next; an hour goes by now and then."""

@@ -224,9 +224,7 @@ class Carried:
             self.outcome = "FAIL"
             if is_ending and said.code == "canceled":
                 return Receipt(outcome="ended", detail="The spoke stopped it.")
-            if said.code == "unverified":  # its process died while the handler ran
-                return Receipt(outcome="unverified", detail=said.message)
-            if said.code == "unverified":  # it came back, and does not know itself
+            if said.code == "unverified":  # its process died while the handler ran, and it does not know itself
                 return Receipt(outcome="unverified", code="unverified", detail=said.message)
             return _failed(said.code, said.message or f"The handler failed: {said.code}.")
         self.outcome = "RESULT"
