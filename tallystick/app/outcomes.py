@@ -50,7 +50,8 @@ class Outcomes:
         if receipt.outcome == "unverified":
             if not await self._may_go_elsewhere(agent, work, delivery_id, receipt.detail):
                 await self.unknown(task_id, delivery_id, receipt.detail)
-                await self._is_for_a_person(agent, task_id, receipt.detail)
+                if receipt.code:  # it says so itself; one that is only lost may be back within its lease
+                    await self._is_for_a_person(agent, task_id, receipt.detail)
             return
         if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._return(work, delivery_id, receipt.detail), HOST)

@@ -173,7 +173,7 @@ class Carried:
             return _returned(detail)
         self.outcome = "FAIL"
         if said.code == "unverified":
-            return Receipt(outcome="unverified", detail=detail)
+            return Receipt(outcome="unverified", code=said.code, detail=detail)
         return _failed(said.code, detail)
 
     async def _not_begun(self, turn: Turn) -> Receipt:
@@ -225,7 +225,7 @@ class Carried:
             if is_ending and said.code == "canceled":
                 return Receipt(outcome="ended", detail="The spoke stopped it.")
             if said.code == "unverified":  # its process died while the handler ran
-                return Receipt(outcome="unverified", detail=said.message)
+                return Receipt(outcome="unverified", code=said.code, detail=said.message)
             if said.code == "unverified":  # it came back, and does not know itself
                 return Receipt(outcome="unverified", detail=said.message)
             return _failed(said.code, said.message or f"The handler failed: {said.code}.")
