@@ -66,7 +66,7 @@ async def test_what_began_is_doubted_unless_it_may_be_done_twice(tmp_path: Path,
         await hub.spoke("one", Offer("Count", idempotent=idempotent))
         sailed = await hub.sail()
         await hub.until(lambda: sailed.task_id in hub.spokes.running)
-        hub.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
+        hub.spokes.ends(sailed.task_id, "unverified", code="unverified", detail="its process died")
         if idempotent:
             await hub.until(lambda: hub.work(sailed.task_id).task.assignee == "cap:Count")
             assert hub.work(sailed.task_id).task.holder == ""
@@ -204,6 +204,7 @@ async def test_a_spoke_that_was_lost_takes_its_work_back_and_its_result_counts(t
         back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "running"),))
         assert [answer.do for answer in back.resume] == ["go_on"]
         assert not hub.work(sailed.task_id).deliveries[0].unverified
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
         hub.spokes.ends(sailed.task_id, "submitted", text="late")
         assert (await hub.outcome(sailed.task_id))[-1].payload == "late"
 
@@ -219,6 +220,7 @@ async def test_a_result_that_comes_after_a_person_was_asked_settles_it(tmp_path:
         assert hub.work(sailed.task_id).task.place == "input_required/unverified"
         back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "done"),))
         assert [answer.do for answer in back.resume] == ["resend"]
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
         hub.spokes.ends(sailed.task_id, "submitted", text="at last")
         assert (await hub.outcome(sailed.task_id))[-1].payload == "at last"
 

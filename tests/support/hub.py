@@ -244,9 +244,10 @@ class Hub:
         return anchored
 
     async def loses(self, spoke: reach.Anchored, sailed: reach.Sailed) -> None:
-        """The connection of a spoke is gone after BEGIN: it is doubted, and waited for."""
+        """The connection of a spoke is gone after BEGIN: it is doubted, and may be back within its lease."""
         self.desk.lost(spoke.session, "1@1")
-        await self.desk.doubted(sailed.task_id, self.work(sailed.task_id).deliveries[-1].delivery_id, "it was lost")
+        self.spokes.ends(sailed.task_id, "unverified", detail="it was lost")
+        await self.until(lambda: not self.deliverer.is_in_hand(self.work(sailed.task_id)))
 
     async def sail(self, capability: str = "Count", *, guest: Guest | None = None, **given: Any) -> reach.Sailed:
         form = reach.Sail(**{"capability": capability, "payload": "{}", **given})
