@@ -138,6 +138,7 @@ class Task(Value, frozen=True):
     retry: str = ""
     stall_seconds: float = 0.0
     reply_to: str = ""
+    traceparent: str = ""
     inputs: tuple[Reference, ...] = ()
     repository: str = ""
     base_commit: str = ""

@@ -67,6 +67,8 @@ class SubmitTask(TaskCommand, frozen=True, kw_only=True):
     retry: str = ""
     stall_seconds: float = 0.0
     reply_to: str = ""
+    traceparent: str = ""
+    """The sender's span (W3C Trace Context); empty: that of the parent."""
     at_once: bool = False
     """Refuse it as offline where no holder can be expected back."""
 

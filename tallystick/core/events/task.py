@@ -63,6 +63,8 @@ class TaskSubmitted(TaskEvent, frozen=True, kw_only=True):
     stall_seconds: float = 0.0
     reply_to: str = ""
     """The capability that the result goes to as well, as a message of its own."""
+    traceparent: str = ""
+    """The sender's span (W3C Trace Context), carried through for programs that trace; means nothing here."""
 
 
 class TaskClaimed(TaskEvent, frozen=True, kw_only=True):

@@ -74,6 +74,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         retry=c.retry,
         stall_seconds=c.stall_seconds,
         reply_to=c.reply_to,
+        traceparent=c.traceparent or (parent.traceparent if parent else ""),
         level=c.level,
         rule=rule,
         wake=c.wake,
