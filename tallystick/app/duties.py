@@ -18,6 +18,7 @@ from tallystick.app.clock import HighWater
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
+from tallystick.app.forwarding import Forwarding
 from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId
@@ -80,6 +81,7 @@ class Duties:
         self.run_check: Callable[[Work], Awaitable[None]] = _no_check
         self._does: dict[DutyKind, Callable[[Work], Awaitable[None]]] = {
             DutyKind.CASCADE: self._cascade,
+            DutyKind.FORWARD: Forwarding(store, heads, gather, executor, new_id, limits, reached).forward,
             DutyKind.CONFIRM_CANCEL: self._confirm_cancel,
             DutyKind.CHECK: self._check,
             DutyKind.COMPENSATE: self._compensate,
@@ -281,7 +283,7 @@ class Duties:
                 compensates=task.task_id,
                 repository=task.repository,
                 base_commit=task.base_commit,
-                domains=task.domains,
+                domains=task.domains or None,
             )
         )
 

@@ -85,6 +85,7 @@ class Sail(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     on_failure: str = ""
     review_by: str = ""
     reply_to: str = ""
+    """`Name` or `Name@1.2`: the capability that the result goes on to, as a message of its own; never an address."""
     inputs: tuple[str, ...] = ()
     at_once: bool = True
     """Refuse it as offline where no holder can be expected back."""

@@ -67,6 +67,9 @@ class SubmitTask(TaskCommand, frozen=True, kw_only=True):
     retry: str = ""
     stall_seconds: float = 0.0
     reply_to: str = ""
+    """`Name` or `Name@1.2`: the capability that the result goes on to, as a message of its own."""
+    forwards: str = ""
+    """The task whose result this message brings; the host alone sends one on."""
     at_once: bool = False
     """Refuse it as offline where no holder can be expected back."""
 
@@ -205,6 +208,16 @@ class ConfirmCancel(TaskCommand, frozen=True, kw_only=True):
 
 class FinishCascade(TaskCommand, frozen=True, kw_only=True):
     """The children of a canceled task were told."""
+
+
+class ForwardResult(TaskCommand, frozen=True, kw_only=True):
+    """The result was sent on to where its sender wanted it, or cannot be."""
+
+    message: str = ""
+    """The task that brings it there; empty where that was refused."""
+    code: str = ""
+    """Why it was refused: an error code."""
+    detail: str = ""
 
 
 class ReassignTask(TaskCommand, frozen=True, kw_only=True):
@@ -361,6 +374,7 @@ TaskCommands = (
     | CancelTask
     | ConfirmCancel
     | FinishCascade
+    | ForwardResult
     | ReassignTask
     | ReleaseTask
     | LapseLease

@@ -63,6 +63,8 @@ class TaskSubmitted(TaskEvent, frozen=True, kw_only=True):
     stall_seconds: float = 0.0
     reply_to: str = ""
     """The capability that the result goes to as well, as a message of its own."""
+    forwards: str = ""
+    """The task whose result this message brings."""
 
 
 class TaskClaimed(TaskEvent, frozen=True, kw_only=True):
@@ -204,6 +206,16 @@ class TaskCanceled(TaskEvent, frozen=True, kw_only=True):
 
 class CascadeFinished(TaskEvent, frozen=True, kw_only=True):
     """What had to follow in the children of a canceled task was done."""
+
+
+class ResultForwarded(TaskEvent, frozen=True, kw_only=True):
+    """The result went on to where its sender wanted it, as a message of its own; or it could not."""
+
+    message: str = ""
+    """The task that brings it there; empty where that was refused."""
+    code: str = ""
+    """Why it was refused: an error code."""
+    detail: str = ""
 
 
 class TaskReassigned(TaskEvent, frozen=True, kw_only=True):
@@ -369,6 +381,7 @@ TaskEvents = (
     | CancelRequested
     | TaskCanceled
     | CascadeFinished
+    | ResultForwarded
     | TaskReassigned
     | TaskReleased
     | LeaseLapsed
