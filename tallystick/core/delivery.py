@@ -142,7 +142,7 @@ def _intended(work: Work | None, delivery_id: str) -> Delivery:
 
 def _begin(work: Work, c: cmd.BeginDelivery, ctx: Context, _sofar: Any) -> ev.DeliveryBegun:
     recipient = ctx.directory.agents.get(_intended(work, c.delivery_id).recipient)
-    said = {"proof": c.proof, "evidence": c.evidence}
+    said: dict[str, Any] = {"proof": c.proof, "evidence": c.evidence}
     if recipient is not None and recipient.connection == "spoke":
         said = {"proof": c.evidence}  # it says so itself, and only once it has stored it
     return ev.DeliveryBegun(state=S.WORKING, delivery_id=c.delivery_id, witness=c.witness, **said)

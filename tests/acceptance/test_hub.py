@@ -12,6 +12,7 @@ from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.offers import Offer
+from tallystick.edge.mcp import verbs
 from tests.support.hub import Hub
 
 
@@ -92,6 +93,23 @@ async def test_a_domain_that_the_caller_is_not_in_is_told_as_absent(tmp_path: Pa
         assert (await hub.reaches_("Count", guest=hub.guest(domains=("data-team",)))).what == "result"
         assert (await hub.reaches_("Count")).what == "result"
         assert (await hub.desk.routes(stranger)).routes == ()
+
+
+async def test_an_agent_sees_the_routes_in_its_overview_as_far_as_its_domains_go(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", Offer("Count", "1.2", domain="data-team", concurrency=2), "Mend")
+        shown = await verbs.overview(hub.desk, hub.guest(), {"what": "routes"}, "")  # type: ignore[arg-type]
+        assert [(row["capability"], row["version"], row["status"]) for row in shown.data["routes"]] == [
+            ("Count", "1.2", "online"),
+            ("Mend", "1.0", "online"),
+        ]
+        assert shown.text.splitlines() == [
+            "- cap:Count 1.2: @counter [online, 0 of 2 in hand, domain data-team]",
+            "- cap:Mend 1.0: @counter [online, 0 of 1 in hand]",
+        ]
+        stranger = hub.guest(domains=("web",))
+        shown = await verbs.overview(hub.desk, stranger, {"what": "routes"}, "")  # type: ignore[arg-type]
+        assert [row["capability"] for row in shown.data["routes"]] == ["Mend"]
 
 
 async def test_sail_is_refused_as_offline_only_when_every_lease_has_lapsed(tmp_path: Path) -> None:
