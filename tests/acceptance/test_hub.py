@@ -128,6 +128,40 @@ async def test_sail_is_refused_as_offline_only_when_every_lease_has_lapsed(tmp_p
         assert (await hub.outcome(returning.task_id))[-1].what == "result", "it comes back within the timeout"
 
 
+async def test_who_waited_in_vain_is_told_who_was_there_and_how(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        away = await hub.spoke("away", "Count", process="7@7")
+        hub.desk.lost(away.session, "7@7")
+        hub.manual.advance(40)
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("busy", "Count")
+        first = await hub.sail(timeout_ms=10**6)
+        await hub.until(lambda: first.task_id in hub.spokes.running)
+        sailed = await hub.sail(timeout_ms=15_000)
+        await hub.pass_time(15)
+        told = (await hub.outcome(sailed.task_id))[-1]
+        assert (told.what, told.code, told.link) == ("failed", "timeout", "SUNSET")
+        assert told.message.endswith(
+            "is failed/expired: Nobody began it; registered for 'Count': @away (returning, last heard 55 s ago), "
+            "@busy (online, 1 of 1 in hand)."
+        )
+        assert "tally routes" in told.remedy
+        line = (await hub.desk.s.views.trace(sailed.trace_id, lambda _: True)).events[-1]
+        assert "@away (returning, last heard 55 s ago)" in line.error, "the trace says so, too"
+
+
+async def test_what_was_begun_and_came_too_late_says_nothing_of_who_was_there(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("slow", "Count")
+        sailed = await hub.sail(timeout_ms=15_000)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.pass_time(15)
+        told = (await hub.outcome(sailed.task_id))[-1]
+        assert told.message.endswith("is failed/expired.")
+        assert f"tally trace {sailed.task_id[-6:].lower()}" in told.remedy.replace("tsk_", "")
+
+
 async def test_the_same_message_again_is_the_first_one(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         await hub.spoke("counter", "Count")

@@ -268,6 +268,8 @@ class ExpireTask(TaskCommand, frozen=True, kw_only=True):
     """The deadline has passed. `ended`: the host saw that nothing of what it had started runs any more."""
 
     ended: bool = False
+    detail: str = ""
+    """Why nobody had begun it, where nobody had."""
 
 
 class RestartTask(TaskCommand, frozen=True, kw_only=True):

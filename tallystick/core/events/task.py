@@ -276,6 +276,9 @@ class DoubtSettled(TaskEvent, frozen=True, kw_only=True):
 class TaskExpired(TaskEvent, frozen=True, kw_only=True):
     """Its deadline passed before a result was handed in."""
 
+    detail: str = ""
+    """Why nobody had begun it, where nobody had."""
+
 
 class TaskRestarted(TaskEvent, frozen=True, kw_only=True):
     """The compensation ended well; the original runs again."""

@@ -362,7 +362,7 @@ def _expire(work: Work, c: cmd.ExpireTask, ctx: Context) -> ev.TaskExpired:
         raise conflict(f"The deadline of task {name_of(task)} does not end it now.", "Nothing is to be done.")
     if work.in_flight and not c.ended:
         return ev.TaskExpired(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED)
-    return ev.TaskExpired(state=S.FAILED, reason=R.EXPIRED)
+    return ev.TaskExpired(state=S.FAILED, reason=R.EXPIRED, detail=c.detail)
 
 
 def _restart(work: Work, c: cmd.RestartTask, ctx: Context) -> ev.TaskRestarted:
