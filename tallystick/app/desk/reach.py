@@ -88,6 +88,7 @@ class Sail(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     on_failure: str = ""
     review_by: str = ""
     reply_to: str = ""
+    """`Name` or `Name@1.2`: the capability that the result goes on to, as a message of its own; never an address."""
     traceparent: TraceParent = ""
     """The sender's span: handed on with the message, and to what is sent because of it."""
     inputs: tuple[str, ...] = ()

@@ -50,6 +50,8 @@ class Reaching(Anchoring, RouteTable, Evidence):
     def _check(self, form: reach.Sail) -> None:
         limits = self.s.limits
         wanted(form.capability)
+        if form.reply_to:
+            wanted(form.reply_to)
         size = len(form.payload.encode("utf-8", "surrogatepass"))
         if size > limits.reach_bytes:
             raise invalid(
