@@ -54,6 +54,7 @@ from tallystick.core.wake import Item
 from tallystick.edge.acp import AcpTransport, Around, DriveWaker, Registry
 from tallystick.edge.api import ApiServer, control_path, peer
 from tallystick.edge.api.errors import unforeseen
+from tallystick.edge.api.http.keyring import SpokeKeyring
 from tallystick.edge.api.strict import parse
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
@@ -147,6 +148,7 @@ def assemble(
     notifier = world.notifier or (Desktop() if settings.desktop and is_installed() else None)
     notices = [Notices(heads, notifier, diagnostics)] if notifier else []
     first = FirstThings(heads, executor, store, new_id, _user(), os.getuid())
+    tokens = SpokeKeyring(home)
     desk = FrontDesk(
         Services(
             home=home,
@@ -175,6 +177,7 @@ def assemble(
             reaches=reaches,
             deliverer=deliverer,
             returning=Returning(store, heads, executor, deliverer, diagnostics),
+            tokens=tokens,
             engine=store.engine(),
             examine=(*[part.examine for part in notices], wakes.examine),
         )
@@ -185,6 +188,7 @@ def assemble(
     executor.follow = _then(executor.follow, driving.committed, reaches.committed)
     protocol = Protocol(desk, diagnostics)
     hub = _hub(desk, limits, clock, diagnostics, transports)
+    tokens.removed = hub.dismiss
     ops: dict[str, Handler] = {**_ops(desk, life, stop, protocol), "reach": hub}
     mcp = partial(McpHttp, protocol, parse, extra=world.mcp)
     sockets.server = ApiServer(ops, path=control_path(home), diagnostics=diagnostics)

@@ -21,6 +21,7 @@ from tallystick.app.reaches import Reaches
 from tallystick.app.returning import Returning
 from tallystick.app.routing import Routing
 from tallystick.app.sessions import Sessions
+from tallystick.app.tokens import Keyring
 from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
@@ -61,6 +62,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     reaches: Reaches
     deliverer: Deliverer
     returning: Returning
+    tokens: Keyring
     engine: str
     """The database and its version, for doctor."""
     examine: tuple[Examine, ...] = ()

@@ -88,6 +88,12 @@ class Hub:
         finally:
             self._visits.discard(visit)
 
+    def dismiss(self, name: str) -> None:
+        """The token of that spoke opens nothing any more: whoever came in by it is sent away."""
+        for visit in list(self._visits):
+            if visit.bound_to == name:
+                visit.leave()
+
     def _time(self) -> float:
         return asyncio.get_running_loop().time()
 
