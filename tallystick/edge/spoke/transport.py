@@ -74,7 +74,7 @@ class SpokeTransport:
             payload=msgspec.Raw(payload_of(text)),
             context=_context(text.brief.context),
             deadline_at=task.deadline_at,
-            caller=task.requester,
+            caller=envelope.caller,
         )
         return f.frame(
             "SAIL",
