@@ -25,7 +25,7 @@ class ReachMessage:
     - `trace_id`, `task_id`, `msg_id`: as the host's record has them (`tally trace`, `tally show`).
     - `attempt`: 1, then one more each time the host had it tried anew.
     - `deadline_at`: when the caller's wait ends, UTC seconds; None where it has no end.
-    - `caller`: the alias of who asked; empty for the person.
+    - `caller`: who asked, as `@name`.
     """
 
     def __init__(self, header: Header, sail: Sail, payload: Any, context: ContextSlice, tell: Tell) -> None:

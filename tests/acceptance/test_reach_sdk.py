@@ -25,6 +25,7 @@ from tallystick import (
     ReachTimeout,
     Spoke,
 )
+from tallystick.app.desk import forms
 from tallystick.edge.spoke.line import LinkLine
 from tallystick.sdk import ContextSlice, LinkLost, MemoryLink, Schema
 from tests.support.ends import PATIENCE, Haven
@@ -320,6 +321,18 @@ async def test_a_message_sent_by_a_handler_is_a_child_in_the_same_trace(local: H
     assert [one.trace_id for one in seen] == [found.trace_id] * 2
     shown = await local.haven.desk.show(await local.haven.person(), seen[1].task_id)
     assert shown.parent == seen[0].task_id
+
+
+async def test_a_handler_is_told_the_name_of_who_asked(local: Harbour) -> None:
+    async def who(message: ReachMessage) -> str:
+        return str(message.caller)
+
+    await local.spoke({"Who": who})
+    await local.haven.desk.join(await local.haven.person(), forms.Join(name="asker"))
+    async with local.client() as person, local.client(sender="asker") as agent:
+        name = (await local.haven.desk.whoami(await local.haven.person())).name
+        assert (await person.sail("Who", 1)).payload == name
+        assert (await agent.sail("Who", 1)).payload == "@asker"
 
 
 async def test_a_domain_is_seen_only_from_inside(local: Harbour) -> None:

@@ -13,6 +13,7 @@ from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.routes import RouteTable
 from tallystick.app.execute import Outcome
+from tallystick.app.shapes import payload_of
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, conflict, invalid, not_found, unsupported
 from tallystick.core.events import Text
@@ -37,6 +38,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
         id) is the first one, whatever has become of it."""
         actor = self.writer(guest)
         self._check(form)
+        await self._check_shape(guest, form)
         msg_id = form.msg_id or self.s.new_id(Prefix.MESSAGE)
         trace = form.trace or await self._trace_of(guest, form)
         to = self._every(guest, form) if form.to == "all" else [None]
@@ -65,6 +67,29 @@ class Reaching(Anchoring, RouteTable, Evidence):
             raise invalid("The timeout must be between 1 ms and 30 days.", "Give a number in that range.")
         if form.msg_id and not is_id(form.msg_id, Prefix.MESSAGE):
             raise invalid("The message id is not valid.", "Send `msg_` and a ULID.")
+
+    async def _check_shape(self, guest: Guest, form: reach.Sail) -> None:
+        """Refuse what no holder takes, before it is a task. At the hand-over it is checked again: by then there may be
+        other holders. What was stored once is not refused when it is sent again."""
+        domains = (form.domain,) if form.domain else self.seen_domains(guest)
+        found = holders(form.capability, guest.workspace, self.directory, domains, guest.actor.id)
+        schemas = {holder.offer.schema: "" for holder in found}
+        if not schemas or "" in schemas:
+            return
+        payload = payload_of(Text(title=form.title or form.capability, body=form.payload))
+        for schema in schemas:
+            schemas[schema] = await self.s.shapes.wrong(payload, schema)
+            if not schemas[schema]:
+                return
+        keys = [form.key or form.msg_id]
+        keys += [f"{keys[0]}/{holder.agent.agent_id}" for holder in found]
+        for key in keys if keys[0] else ():
+            if await self.s.views.rows("dedup", workspace=guest.workspace, requester=guest.actor.id, key=key):
+                return
+        raise invalid(
+            f"The payload has the wrong shape for {form.capability}: {next(iter(schemas.values()))}.",
+            "Correct it at that place.",
+        )
 
     async def _trace_of(self, guest: Guest, form: reach.Sail) -> str:
         """The trace of the parent, named or the one task that the session holds; else a new one."""

@@ -213,6 +213,8 @@ class Reading(Ground):
             return [name for name, _ in self.directory.workspaces[guest.workspace].checks]
         if kind == "workspace":
             return sorted(self.directory.workspaces[w].name for w in self.directory.workspaces if self.sees(guest)(w))
+        if kind == "token":
+            return [token.name for token in self.s.tokens.all()]
         if kind == "session":
             mine = self.directory.sessions.values()
             return [s.session_id for s in mine if s.workspace == guest.workspace and not s.ended]

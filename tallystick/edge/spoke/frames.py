@@ -212,6 +212,7 @@ class Deliver(Shape, frozen=True):
     deadline_at: float = 0.0
     """UTC seconds; 0: none."""
     caller: str = ""
+    """Who asks, as `@name`."""
 
 
 class Retreat(Shape, frozen=True):

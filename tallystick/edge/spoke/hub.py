@@ -18,6 +18,7 @@ from tallystick.edge.spoke.carried import Carried, Turn
 from tallystick.edge.spoke.errors import refusal
 from tallystick.edge.spoke.line import Line, Link, LinkLine
 from tallystick.edge.spoke.moorings import Spoke
+from tallystick.edge.spoke.shapes import ShapeJudge
 from tallystick.edge.spoke.visit import Visit
 
 EXPECTED_SECONDS: Final = 30.0
@@ -41,12 +42,18 @@ class Hub:
     """One for a host. Serves the operation `reach`, and lines of every other kind. A service: it ends the visits."""
 
     def __init__(
-        self, desk: Desk, limits: Limits, now: Callable[[], float], unforeseen: Callable[[str, Exception], Refused]
+        self,
+        desk: Desk,
+        limits: Limits,
+        now: Callable[[], float],
+        unforeseen: Callable[[str, Exception], Refused],
+        shapes: ShapeJudge,
     ) -> None:
         """`now`: UTC seconds. `unforeseen` records an error of ours and says how a program is told of it."""
         self.desk = desk
         self.limits = limits
         self.now = now
+        self.shapes = shapes
         self.spokes: dict[str, Spoke] = {}
         """By session."""
         self.carried: dict[str, Carried] = {}
@@ -87,6 +94,12 @@ class Hub:
             await visit.stay()
         finally:
             self._visits.discard(visit)
+
+    def dismiss(self, name: str) -> None:
+        """The token of that spoke opens nothing any more: whoever came in by it is sent away."""
+        for visit in list(self._visits):
+            if visit.bound_to == name:
+                visit.leave()
 
     def _time(self) -> float:
         return asyncio.get_running_loop().time()

@@ -10,7 +10,6 @@ from tallystick.app.desk import reach
 from tallystick.core.errors import conflict, denied
 from tallystick.core.offers import Offer
 from tallystick.edge.spoke import frames as f
-from tallystick.edge.spoke.schemas import check_schemas
 
 if TYPE_CHECKING:
     from tallystick.edge.spoke.visit import Visit
@@ -34,6 +33,9 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
     body = frame.body
     assert isinstance(body, f.Anchor)  # noqa: S101 - the table of frames says so
     _check(visit, body)
+    schemas = (text for offer in body.capabilities for text in (offer.schema, offer.result_schema))
+    await visit.hub.shapes.check(tuple(schemas))
+    visit.hub.check_free(body, visit)
     offers = tuple(Offer(**msgspec.structs.asdict(offer)) for offer in body.capabilities)
     form = reach.Anchor(
         spoke_id=body.spoke_id,
@@ -80,8 +82,6 @@ def _check(visit: Visit, body: f.Anchor) -> None:
         raise denied(
             f"This token is not registered for the domain {min(foreign)!r}.", "Offer in a domain that it is for."
         )
-    check_schemas(tuple(text for offer in body.capabilities for text in (offer.schema, offer.result_schema)))
-    visit.hub.check_free(body, visit)
 
 
 async def heartbeat(visit: Visit, frame: f.Frame) -> f.Ack:
