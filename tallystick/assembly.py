@@ -148,6 +148,8 @@ def assemble(
     orphans = Orphans(home, heads, runner, git, diagnostics)
     notifier = world.notifier or (Desktop() if settings.desktop and is_installed() else None)
     notices = [Notices(heads, notifier, diagnostics)] if notifier else []
+    for shown_here in notices:
+        shown_here.is_waited_for = reaches.is_followed
     first = FirstThings(heads, executor, store, new_id, _user(), os.getuid())
     tokens, shapes = SpokeKeyring(home), ShapeJudge()
     desk = FrontDesk(

@@ -82,6 +82,10 @@ class Desk(Protocol):
         """The reader acknowledged after its own flush: items shown count as seen (an event only if one was new)."""
         ...
 
+    async def saw_outcomes(self, guest: Guest, items: tuple[tuple[str, int], ...]) -> None:
+        """A program acknowledged that it has the outcomes of these tasks, at these versions: they are no notices."""
+        ...
+
     async def show(self, guest: Guest, task: str) -> forms.Shown: ...
     async def wait(self, guest: Guest, task: str, *, version: int, seconds: float) -> forms.Shown:
         """The task as soon as it is newer than `version`, or as it is after `seconds` (at most the wait limit)."""

@@ -39,6 +39,10 @@ class Reading(Ground):
         saw = ((i.task_id, min(i.version, new[i.task_id])) for i in (*inbox.turns, *inbox.notices) if i.task_id in new)
         await self._saw(guest, tuple(saw))
 
+    async def saw_outcomes(self, guest: Guest, items: tuple[tuple[str, int], ...]) -> None:
+        """A program acknowledged that it has these outcomes."""
+        await self._saw(guest, items)
+
     async def _saw(self, guest: Guest, items: tuple[tuple[str, int], ...]) -> None:
         if not items or guest.read_only:
             return

@@ -18,6 +18,7 @@ from tallystick.edge.spoke.carried import Carried, Turn
 from tallystick.edge.spoke.errors import refusal
 from tallystick.edge.spoke.line import Line, Link, LinkLine
 from tallystick.edge.spoke.moorings import Spoke
+from tallystick.edge.spoke.seen import Seen
 from tallystick.edge.spoke.shapes import ShapeJudge
 from tallystick.edge.spoke.visit import Visit
 
@@ -58,6 +59,7 @@ class Hub:
         """By session."""
         self.carried: dict[str, Carried] = {}
         """By delivery: from the dispatch to the recorded outcome."""
+        self.seen = Seen(desk, self.unforeseen)
         self.is_stopping = False
         self._unforeseen = unforeseen
         self._visits: set[Visit] = set()
@@ -75,6 +77,7 @@ class Hub:
         self.is_stopping = True
         for visit in list(self._visits):
             visit.leave()
+        await self.seen.stop()
 
     # --- visits -------------------------------------------------------------------------------------------------
 

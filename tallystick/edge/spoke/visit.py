@@ -98,13 +98,21 @@ class Visit:
         except FrameRefused as refused:
             self.begin(self._refuse_frame(refused))
             return
-        if frame.header.msg_type in _ABOUT:
+        if isinstance(frame.body, f.Ack) and not frame.body.delivery:
+            self.begin(self._has(frame.header.msg_id))
+        elif frame.header.msg_type in _ABOUT:
             self.hub.hear(self, frame)
         else:
             self._taking += 1
             if self._taking >= AT_ONCE:
                 self._line.hold(True)
             self.begin(self._answer(frame))
+
+    async def _has(self, msg_id: str) -> None:
+        """The program has the outcome of a message of its own."""
+        outcomes = self.voyages.acknowledged(msg_id)
+        if outcomes:
+            self.hub.seen.add(await self.guest(), outcomes)
 
     async def _refuse_frame(self, refused: FrameRefused) -> None:
         await self._refuse(refused, refused.msg_id, refused.of)

@@ -10,6 +10,7 @@ import msgspec
 from tallystick.app.desk import reach
 from tallystick.core.errors import unavailable
 from tallystick.edge.spoke import frames as f
+from tallystick.edge.spoke.seen import Outcome
 
 if TYPE_CHECKING:
     from tallystick.edge.spoke.visit import Visit
@@ -23,6 +24,8 @@ class Voyages:
 
     def __init__(self) -> None:
         self._open: dict[str, asyncio.Task[None]] = {}
+        self._told: dict[str, list[Outcome]] = {}
+        """By message: outcomes that the program was told and has not acknowledged."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -31,6 +34,15 @@ class Voyages:
         """That message is waited for, until it has an outcome."""
         self._open[msg_id] = task
         task.add_done_callback(lambda _: self._open.pop(msg_id, None))
+
+    def told(self, msg_id: str, outcome: Outcome) -> None:
+        """The program was sent an outcome of that message."""
+        if len(self._told) < OPEN:
+            self._told.setdefault(msg_id, []).append(outcome)
+
+    def acknowledged(self, msg_id: str) -> list[Outcome]:
+        """It has all that it was sent of that message."""
+        return self._told.pop(msg_id, [])
 
     def __contains__(self, msg_id: object) -> bool:
         return msg_id in self._open
@@ -109,6 +121,8 @@ async def _follow(visit: Visit, guest: Any, sail: f.Frame, task_id: str, ack: f.
         if told is not None:
             msg_type, body = told
             about = {"trace_id": ack.trace_id, "traceparent": sail.header.traceparent}
+            if reached.what in ("result", "failed") and not reached.duplicate:
+                visit.voyages.told(sail.header.msg_id, (reached.task_id, reached.version))
             await visit.reply(msg_type, sail.header.msg_id, body, **about)
 
 
