@@ -157,7 +157,15 @@ class Story:
         return self._directory().alias_of(holder).removeprefix("@")
 
 
-_VERDICTS = (ev.TaskFailed, ev.TaskDeclined, ev.ResultRefused, ev.TaskCanceled, ev.DoubtSettled, ev.TaskTurnedAway, ev.TaskExpired)
+_VERDICTS = (
+    ev.TaskFailed,
+    ev.TaskDeclined,
+    ev.ResultRefused,
+    ev.TaskCanceled,
+    ev.DoubtSettled,
+    ev.TaskTurnedAway,
+    ev.TaskExpired,
+)
 """Events whose words say why there is no result."""
 
 _CODES: Final = {
@@ -191,5 +199,3 @@ def _doubted(task: Task, detail: str) -> dict[str, str]:
         "message": f"It was begun, and what became of it is not known: {detail or 'its holder is gone'}",
         "remedy": f"It comes clear when the spoke returns; else a person tells: tally verify {short(task.task_id)}",
     }
-
-
