@@ -110,7 +110,9 @@ class Story:
             return self._told("progress", after, text=words, fraction=event.fraction)
         if isinstance(event, ev.DeliveryBegun | ev.TaskClaimed):
             return self._told("begun", after)
-        if isinstance(event, ev.TaskDoubted):  # not when a delivery is: its spoke may be back within its lease
+        if isinstance(event, ev.DeliveryUnverified):  # its spoke may be back within its lease: the waiting goes on
+            return self._told("progress", after, text=f"lost sight of it: {event.detail or 'its holder is gone'}")
+        if isinstance(event, ev.TaskDoubted):
             return self._told("unverified", after, code="unverified", **_doubted(after.task, event.detail))
         moved = before is not None and link_of(before) is not link_of(after)
         return self._told("moved", after) if moved else None

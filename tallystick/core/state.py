@@ -142,6 +142,7 @@ class Task(Value, frozen=True):
     """The task whose result it brings."""
     forwarded: bool = False
     """Its result went on to `reply_to`, or cannot go there."""
+    traceparent: str = ""
     inputs: tuple[Reference, ...] = ()
     repository: str = ""
     base_commit: str = ""

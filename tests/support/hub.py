@@ -245,7 +245,7 @@ class Hub:
         return anchored
 
     async def loses(self, spoke: reach.Anchored, sailed: reach.Sailed) -> None:
-        """The connection of a spoke is gone after BEGIN: it is doubted, and waited for."""
+        """The connection of a spoke is gone after BEGIN: it is doubted, and may be back within its lease."""
         self.desk.lost(spoke.session, "1@1")
         self.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
         await self.until(lambda: self.work(sailed.task_id).deliveries[-1].unverified)

@@ -122,6 +122,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
             on_failure=self.party(guest, form.on_failure)[0] if form.on_failure else "",
             reviewer=self.party(guest, form.review_by)[0] if form.review_by else "",
             reply_to=form.reply_to,
+            traceparent=form.traceparent,
             at_once=form.at_once,
         )
 

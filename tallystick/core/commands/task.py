@@ -70,6 +70,8 @@ class SubmitTask(TaskCommand, frozen=True, kw_only=True):
     """`Name` or `Name@1.2`: the capability that the result goes on to, as a message of its own."""
     forwards: str = ""
     """The task whose result this message brings; the host alone sends one on."""
+    traceparent: str = ""
+    """The sender's span (W3C Trace Context); empty: that of the parent."""
     at_once: bool = False
     """Refuse it as offline where no holder can be expected back."""
 

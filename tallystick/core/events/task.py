@@ -65,6 +65,8 @@ class TaskSubmitted(TaskEvent, frozen=True, kw_only=True):
     """The capability that the result goes to as well, as a message of its own."""
     forwards: str = ""
     """The task whose result this message brings."""
+    traceparent: str = ""
+    """The sender's span (W3C Trace Context), carried through for programs that trace; means nothing here."""
 
 
 class TaskClaimed(TaskEvent, frozen=True, kw_only=True):

@@ -78,6 +78,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         stall_seconds=c.stall_seconds,
         reply_to=c.reply_to,
         forwards=c.forwards,
+        traceparent=c.traceparent or (origin.traceparent if origin else ""),
         level=c.level,
         rule=rule,
         wake=c.wake,

@@ -88,6 +88,7 @@ class SpokeTransport:
             dedup_key=task.key,
             timeout_ms=round(left * 1000) if task.deadline_at else 0,
             trace_id=task.trace,
+            traceparent=task.traceparent,
         )
 
     async def end(self, delivery_id: str) -> bool:
