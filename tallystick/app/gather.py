@@ -98,7 +98,11 @@ class Gather:
             "ancestors": ancestors,
             "source": await self._source(c.forwards) if c.forwards else None,
             "held": held,
-            **(await self._siblings(parent_id, c.group) if parent_id else {}),
+            **(
+                await self._siblings(parent_id, c.group)
+                if parent_id
+                else {"parts": self._heads.parts.count(requester, c.group)}
+            ),
             "duplicate": await self.duplicate(c.workspace, requester, c.key) if c.key else None,
             "queued": await self._heads.queued(c.assignee) if c.assignee else 0,
             "queued_by_sender": await self._heads.queued_by(c.assignee, actor.id) if pushed else 0,

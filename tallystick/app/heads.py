@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 
-from tallystick.app.recent import Groups, Histories
+from tallystick.app.recent import Groups, Histories, Parts
 from tallystick.core.directory import Directory
 from tallystick.core.directory import evolve as evolve_directory
 from tallystick.core.events import Recorded
@@ -38,6 +38,8 @@ class Heads:
         """Open children of a task."""
         self.in_hand = Groups(store, "in_hand", "party", _handed, self.pending)
         """Open tasks for a capability that a holder was handed."""
+        self.parts = Parts()
+        """Open parts of a dispatch outside of any task."""
         self.histories = Histories()
         self._queued: dict[str, int] = {}
         self._queued_by: dict[tuple[str, str], int] = {}
@@ -92,6 +94,7 @@ class Heads:
         self.children.moved(before, work)
         self.held.moved(before, work)
         self.in_hand.moved(before, work)
+        self.parts.moved(work.task)
         if (self._queued or self._queued_by) and (before is None or before.deliveries is not work.deliveries):
             self._count(before, -1)
             self._count(work, +1)
@@ -118,6 +121,7 @@ class Heads:
         self.held.clear()
         self.in_hand.clear()
         self.children.clear()
+        self.parts.clear()
         self.histories.clear()
         self._queued.clear()
         self._queued_by.clear()

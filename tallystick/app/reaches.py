@@ -164,7 +164,12 @@ class Story:
 
 
 _VERDICTS = (
-    *(ev.TaskFailed, ev.TaskDeclined, ev.ResultRefused, ev.TaskCanceled, ev.DoubtSettled, ev.TaskTurnedAway),
+    ev.TaskFailed,
+    ev.TaskDeclined,
+    ev.ResultRefused,
+    ev.TaskCanceled,
+    ev.DoubtSettled,
+    ev.TaskTurnedAway,
     ev.TaskExpired,
 )
 """Events whose words say why there is no result."""
@@ -200,5 +205,3 @@ def _doubted(task: Task, detail: str) -> dict[str, str]:
         "message": f"It was begun, and what became of it is not known: {detail or 'its holder is gone'}",
         "remedy": f"It comes clear when the spoke returns; else a person tells: tally verify {short(task.task_id)}",
     }
-
-

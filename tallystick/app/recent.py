@@ -71,6 +71,33 @@ class Groups:
         self._known.clear()
 
 
+class Parts:
+    """The open parts of each dispatch that belongs to no task, counted since the host started: enough for a limit."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], set[str]] = {}
+
+    def count(self, requester: str, group: str) -> int:
+        """How many parts of a dispatch are open, uncommitted ones included."""
+        return len(self._open.get((requester, group), ()))
+
+    def moved(self, task: Task) -> None:
+        """A task has a new event."""
+        if not task.group or task.parent:
+            return
+        key = (task.requester, task.group)
+        if task.open:
+            self._open.setdefault(key, set()).add(task.task_id)
+        elif key in self._open:
+            self._open[key].discard(task.task_id)
+            if not self._open[key]:
+                del self._open[key]
+
+    def clear(self) -> None:
+        """Count anew."""
+        self._open.clear()
+
+
 class Histories:
     """The events of tasks that were written to lately, as committed: whoever is told of an event looks at its task."""
 

@@ -362,6 +362,24 @@ async def test_parts_of_one_dispatch_are_one_open_child_of_their_parent(tmp_path
         assert caught.value.code is ErrorCode.DENIED
 
 
+@pytest.mark.parametrize("inside", [False, True], ids=["of no task", "of a task"])
+async def test_a_dispatch_has_so_many_open_parts_and_no_more(tmp_path: Path, *, inside: bool) -> None:
+    async with Hub(tmp_path, dispatch_parts=3) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", Offer("Count", concurrency=8))
+        given = {"parent": (await hub.sail(timeout_ms=10**6)).task_id} if inside else {}
+        parts = [await hub.sail(group="grp_1", **given) for _ in range(3)]
+        with pytest.raises(Refused) as caught:
+            await hub.sail(group="grp_1", **given)
+        assert (caught.value.code, "3 open parts" in caught.value.message) == (ErrorCode.DENIED, True)
+        if not inside:
+            await hub.sail(group="grp_2")
+        await hub.until(lambda: parts[0].task_id in hub.spokes.running)
+        hub.spokes.ends(parts[0].task_id, "submitted", text="1")
+        await hub.outcome(parts[0].task_id)
+        await hub.sail(group="grp_1", **given)
+
+
 async def test_a_drained_spoke_finishes_what_it_has_and_gets_nothing_new(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         hub.spokes.answer = hub.spokes.held

@@ -32,6 +32,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     _check_words(c, ctx)
     _check_modes(c.workspace, ctx)
     _check_not_stopped(c.workspace, ctx)
+    _check_parts(ctx)
     parent = _check_parent(c, ctx)
     _check_source(ctx)
     origin = parent or ctx.source
@@ -77,7 +78,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         stall_seconds=c.stall_seconds,
         reply_to=c.reply_to,
         forwards=c.forwards,
-        traceparent=c.traceparent or (parent.traceparent if parent else ""),
+        traceparent=c.traceparent or (origin.traceparent if origin else ""),
         level=c.level,
         rule=rule,
         wake=c.wake,
@@ -196,11 +197,6 @@ def _check_parent(c: cmd.SubmitTask, ctx: Context) -> Task | None:
             f"Tasks may delegate {ctx.limits.depth} deep, and {short(parent.task_id)} is at that depth.",
             "Do it yourself, or hand it back with `tally question`.",
         )
-    if ctx.parts >= ctx.limits.dispatch_parts:
-        raise denied(
-            f"This dispatch has {ctx.parts} open parts; the limit is {ctx.limits.dispatch_parts}.",
-            "Wait for some of them to end.",
-        )
     if not ctx.parts and ctx.siblings >= ctx.limits.open_children and not c.compensates:
         raise denied(
             f"Task {short(parent.task_id)} already has {ctx.siblings} open children; the limit is "
@@ -208,6 +204,14 @@ def _check_parent(c: cmd.SubmitTask, ctx: Context) -> Task | None:
             "Wait for one of them to end.",
         )
     return parent
+
+
+def _check_parts(ctx: Context) -> None:
+    if ctx.parts >= ctx.limits.dispatch_parts:
+        raise denied(
+            f"This dispatch has {ctx.parts} open parts; the limit is {ctx.limits.dispatch_parts}.",
+            "Wait for some of them to end.",
+        )
 
 
 def _check_source(ctx: Context) -> None:
