@@ -134,6 +134,7 @@ def assemble(
     )
     reaches = Reaches(store, heads)
     duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
+    duties.why_not_begun = routing.why_not_begun
     turns = Turns(lambda: heads.committed_directory)
     wakers: dict[str, Waker] = {"wake": CommandWaker(home, runner, limits), **wakers_of(turns, limits)}
     wakers["drive"] = DriveWaker(driven, driving)

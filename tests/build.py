@@ -156,6 +156,7 @@ class World:
             parent = command.parent if command.parent is not None else held[0] if len(held) == 1 else ""
             found["ancestors"] = self._ancestors(parent)
             found["parent"] = found["ancestors"][0] if found["ancestors"] else None
+            found["source"] = self.work[command.forwards].task if command.forwards else None
             found["siblings"] = sum(t.parent == parent and t.open for t in self.tasks()) if parent else 0
             found["duplicate"] = next(
                 (t for t in self.tasks() if command.key and t.key == command.key and t.requester == by.id), None

@@ -55,6 +55,7 @@ MOVES: dict[str, tuple[str, str, str]] = {
     "CancelTask": ("requester person host", LIVE, "= canceled/by_requester canceled/by_person"),
     "ConfirmCancel": ("host", LIVE, "canceled/by_requester canceled/by_person"),
     "FinishCascade": ("host", f"{LIVE} {ENDED}", "="),
+    "ForwardResult": ("host", "completed/*", "="),
     "ReassignTask": (
         "requester coordinator person host",
         LIVE,

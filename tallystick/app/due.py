@@ -35,7 +35,9 @@ TURNS: Final = frozenset(
 )
 """Whose turn it became by one of these is woken: work, changes, answers, questions and reviews are for it by name."""
 
-NOTICES: Final = frozenset({"result", "failed", "refused", "expired", "refuted", "lost", "cancel_asked"})
+NOTICES: Final = frozenset(
+    {"result", "failed", "refused", "expired", "refuted", "lost", "cancel_asked", "not_forwarded"}
+)
 """Notices that wake: how work ended that an agent waits for, and what became of the work it holds. The rest waits."""
 
 _BROKE_OFF: Final = frozenset({"failed", "unverified"})

@@ -18,6 +18,7 @@ from tallystick.app.clock import HighWater
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
+from tallystick.app.forwarding import Forwarding
 from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId
@@ -77,9 +78,12 @@ class Duties:
         self.is_in_hand: Callable[[Work], bool] = _nobody_has_it
         """Whether this host looks after what runs of it at this moment. After a sleep of the machine its lease may be
         over before its first sign of life is heard."""
+        self.why_not_begun: Callable[[Work], str] = _nothing_to_say
+        """Who was there for a message to a capability that nobody began; empty for other tasks."""
         self.run_check: Callable[[Work], Awaitable[None]] = _no_check
         self._does: dict[DutyKind, Callable[[Work], Awaitable[None]]] = {
             DutyKind.CASCADE: self._cascade,
+            DutyKind.FORWARD: Forwarding(store, heads, gather, executor, new_id, limits, reached).forward,
             DutyKind.CONFIRM_CANCEL: self._confirm_cancel,
             DutyKind.CHECK: self._check,
             DutyKind.COMPENSATE: self._compensate,
@@ -231,8 +235,9 @@ class Duties:
         await self._host(cmd.DoubtTask(task_id=work.task.task_id, detail=detail))
 
     async def _expire(self, work: Work) -> None:
+        detail = self.why_not_begun(work)
         if await self._is_ended(work):
-            await self._host(cmd.ExpireTask(task_id=work.task.task_id, ended=True))
+            await self._host(cmd.ExpireTask(task_id=work.task.task_id, ended=True, detail=detail))
 
     async def _permission(self, work: Work) -> None:
         until = self._clock.now() - self._limits.permission_seconds
@@ -281,7 +286,7 @@ class Duties:
                 compensates=task.task_id,
                 repository=task.repository,
                 base_commit=task.base_commit,
-                domains=task.domains,
+                domains=task.domains or None,
             )
         )
 
@@ -333,6 +338,10 @@ async def _nothing_runs(_work: Work) -> bool:
 
 def _nobody_has_it(_work: Work) -> bool:
     return False
+
+
+def _nothing_to_say(_work: Work) -> str:
+    return ""
 
 
 async def _no_check(_work: Work) -> None:

@@ -36,6 +36,7 @@ FAILPOINTS: Final = (
     "verify.before_run",
     "verify.before_report",
     "verify.after_report",
+    "forwarding.after_sent",
     *(f"duties.before_{kind.value}" for kind in DutyKind),
 )
 """Every place of the host itself. The store has its own list."""

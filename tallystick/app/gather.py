@@ -96,6 +96,7 @@ class Gather:
         return {
             "parent": ancestors[0] if ancestors else None,
             "ancestors": ancestors,
+            "source": await self._source(c.forwards) if c.forwards else None,
             "held": held,
             **(await self._siblings(parent_id, c.group) if parent_id else {}),
             "duplicate": await self.duplicate(c.workspace, requester, c.key) if c.key else None,
@@ -107,6 +108,10 @@ class Gather:
                 else self._presences(c.assignee)
             ),
         }
+
+    async def _source(self, task_id: str) -> Task | None:
+        work = await self._heads.work(task_id)
+        return work.task if work is not None else None
 
     async def _siblings(self, parent: str, group: str) -> Facts:
         """The open children of a task by dispatch: all parts of one count as one."""

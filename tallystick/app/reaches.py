@@ -103,14 +103,16 @@ class Story:
         if isinstance(event, ev.ResultHandedIn) or (isinstance(event, ev.DoubtSettled) and event.outcome == "done"):
             self._payload = words
         elif isinstance(event, _VERDICTS):
-            self._verdict, self._code = words, getattr(event, "code", "")
+            self._verdict, self._code = words or getattr(event, "detail", ""), getattr(event, "code", "")
         if not after.task.open:
             return self._ended(after)
         if isinstance(event, ev.TaskProgressed):
             return self._told("progress", after, text=words, fraction=event.fraction)
         if isinstance(event, ev.DeliveryBegun | ev.TaskClaimed):
             return self._told("begun", after)
-        if isinstance(event, ev.TaskDoubted):  # not when a delivery is: its spoke may be back within its lease
+        if isinstance(event, ev.DeliveryUnverified):  # its spoke may be back within its lease: the waiting goes on
+            return self._told("progress", after, text=f"lost sight of it: {event.detail or 'its holder is gone'}")
+        if isinstance(event, ev.TaskDoubted):
             return self._told("unverified", after, code="unverified", **_doubted(after.task, event.detail))
         moved = before is not None and link_of(before) is not link_of(after)
         return self._told("moved", after) if moved else None
@@ -132,8 +134,9 @@ class Story:
             return self._told("result", work, payload=self._payload, duplicate=duplicate)
         code = self._code if self._code and task.state is TaskState.FAILED else _code(task)
         said = f": {self._verdict}" if self._verdict else ""
-        message = f"Task {short(task.task_id)} is {task.place.replace('_', ' ')}{said}"
-        return self._told("failed", work, code=code, message=message, remedy=_REMEDY, duplicate=duplicate)
+        message = _sentence(f"Task {short(task.task_id)} is {task.place.replace('_', ' ')}{said}")
+        remedy = _remedy(task)
+        return self._told("failed", work, code=code, message=message, remedy=remedy, duplicate=duplicate)
 
     def _told(self, what: str, work: Work, **given: object) -> Reached:
         task = work.task
@@ -156,7 +159,7 @@ class Story:
         return self._directory().alias_of(holder).removeprefix("@")
 
 
-_VERDICTS = (ev.TaskFailed, ev.TaskDeclined, ev.ResultRefused, ev.TaskCanceled, ev.DoubtSettled, ev.TaskTurnedAway)
+_VERDICTS = (ev.TaskFailed, ev.TaskDeclined, ev.ResultRefused, ev.TaskCanceled, ev.DoubtSettled, ev.TaskTurnedAway, ev.TaskExpired)
 """Events whose words say why there is no result."""
 
 _CODES: Final = {
@@ -168,7 +171,16 @@ _CODES: Final = {
     "failed/refuted": "invalid",
     "failed/budget": "denied",
 }
-_REMEDY: Final = "Send it again as a new message if it is still wanted; `tally trace ID` shows what happened."
+
+
+def _remedy(task: Task) -> str:
+    if task.reason is Reason.EXPIRED and not task.taken_at:
+        return "See who is there with `tally routes`; start a holder, or give it more time, and send it again."
+    return f"Send it again as a new message if it is still wanted; see what happened: tally trace {short(task.task_id)}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _code(task: Task) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from tallystick.app.clock import HighWater
 from tallystick.app.heads import Heads
 from tallystick.app.presence import Presence
-from tallystick.core.directory import Agent, Directory
+from tallystick.core.directory import PUSHED, Agent, Directory
 from tallystick.core.model import Reason
 from tallystick.core.offers import wanted
 from tallystick.core.route import STATUSES, Candidate, Holder, agent_mode, choose, holders
@@ -27,6 +27,8 @@ DOOR = "spoke"
 """The door of a spoke's standing session."""
 _PAGE = 1000
 _KEPT = 1024
+_TOLD = 5
+"""Holders that one sentence names."""
 
 
 class Route(NamedTuple):
@@ -344,6 +346,29 @@ class Routing:
         if taken is not None:
             self._running[taken.agent, taken.capability] -= 1
         return taken
+
+    def why_not_begun(self, work: Work) -> str:
+        """Of a message that nobody began: who was there for it, and how. Empty for any other task."""
+        task = work.task
+        if not task.capability or task.taken_at:
+            return ""
+        found = self.holders_of(task)
+        if not found:
+            return f"Nobody began it; nobody is registered for {task.capability!r}."
+        told = ", ".join(f"@{holder.agent.alias} ({self._how(holder)})" for holder in found[:_TOLD])
+        more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+        return f"Nobody began it; registered for {task.capability!r}: {told}{more}."
+
+    def _how(self, holder: Holder) -> str:
+        """How a holder is there at this moment."""
+        agent = holder.agent
+        if agent.connection not in PUSHED:
+            return "it has not taken it"
+        heard, status = self.last_seen(agent), self.status(agent)
+        if agent.connection == DOOR and status != "online":
+            ago = f"last heard {heard:.0f} s ago" if heard is not None else "not heard since the host started"
+            return f"{status}, {ago}"
+        return f"{status}, {self.load(agent, holder.offer.name)} of {holder.slots} in hand"
 
     def holders_of(self, task: Task) -> list[Holder]:
         """Who may get a message for a capability as it stands."""

@@ -51,6 +51,7 @@ _RESULTS: Final = {
     "expired": "expired",
     "canceled": "was canceled",
     "refused": "was declined",
+    "not_forwarded": "is done, and its result could not be sent on",
 }
 _ASKED: Final[dict[str, str]] = {
     Reason.QUESTION: "asks you a question",

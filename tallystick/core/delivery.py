@@ -20,7 +20,7 @@ from tallystick.core.model import Fact
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.offers import serves, wanted
-from tallystick.core.route import holders
+from tallystick.core.route import Holder, holders
 from tallystick.core.state import Context, Delivery, FactSeen, Task, Unchanged, Work
 
 # --- deciding ---------------------------------------------------------------------------------------------------
@@ -91,7 +91,9 @@ def _lease(work: Work, c: cmd.LeaseDelivery, ctx: Context, _sofar: Any) -> ev.De
     delivery = _known(work, c.delivery_id)
     if not delivery.open or not delivery.due_at or delivery.due_at > ctx.now:
         raise conflict(f"Delivery {short(c.delivery_id)} is not due.", "Nothing is to be done.")
-    if ctx.outstanding >= _slots(work.task, delivery, c.recipient, ctx):
+    recipient = c.recipient or delivery.recipient
+    holder = _holder(work.task, delivery, c.recipient, ctx)
+    if ctx.outstanding >= (holder.slots if holder is not None else _concurrency(recipient, ctx)):
         raise conflict("Every slot of the recipient is taken.", "It is tried again when one is free.")
     return ev.DeliveryLeased(
         **_place(work.task),
@@ -100,26 +102,35 @@ def _lease(work: Work, c: cmd.LeaseDelivery, ctx: Context, _sofar: Any) -> ev.De
         intent_id=c.intent_id,
         fence=work.task.fence + 1,
         lease_until=ctx.now + c.lease_seconds,
-        rule=work.task.rule or "joined",
+        rule=_rule_of(work.task, holder),
         recipient=c.recipient,
     )
 
 
-def _slots(task: Task, delivery: Delivery, chosen: str, ctx: Context) -> int:
-    """How much whoever gets it may have in hand: of the capability, where one is asked for. Who was chosen must hold it
-    now, and is not chosen where somebody was named."""
+def _holder(task: Task, delivery: Delivery, chosen: str, ctx: Context) -> Holder | None:
+    """As what of a capability its recipient gets it; None where none is asked for, or its recipient was named and holds
+    it no more. Who was chosen must hold it now, and is not chosen where somebody was named."""
     if bool(chosen) != bool(task.route):
         raise conflict(f"Delivery {short(delivery.delivery_id)} is not for whom the host chooses.", "Choose anew.")
-    recipient = chosen or delivery.recipient
-    if task.capability:
-        found = holders(task.capability, task.workspace, ctx.directory, task.domains, task.requester)
-        holder = next((holder for holder in found if holder.agent.agent_id == recipient), None)
-        if holder is None and chosen:
-            raise conflict(f"{ctx.directory.alias_of(chosen)} does not hold {task.capability!r} now.", "Choose anew.")
-        if holder is not None:
-            return holder.slots
+    if not task.capability:
+        return None
+    found = holders(task.capability, task.workspace, ctx.directory, task.domains, task.requester)
+    holder = next((holder for holder in found if holder.agent.agent_id == (chosen or delivery.recipient)), None)
+    if holder is None and chosen:
+        raise conflict(f"{ctx.directory.alias_of(chosen)} does not hold {task.capability!r} now.", "Choose anew.")
+    return holder
+
+
+def _concurrency(recipient: str, ctx: Context) -> int:
     agent = ctx.directory.agents.get(recipient)
     return agent.concurrency if agent is not None else 0
+
+
+def _rule_of(task: Task, holder: Holder | None) -> str:
+    """What admits it: to a spoke the domain of its offer (`*` where everybody sees it), to others how they joined."""
+    if holder is not None and holder.agent.connection == "spoke":
+        return f"domain:{holder.offer.domain or '*'}"
+    return task.rule or "joined"
 
 
 def _intended(work: Work | None, delivery_id: str) -> Delivery:
@@ -129,11 +140,12 @@ def _intended(work: Work | None, delivery_id: str) -> Delivery:
     return delivery
 
 
-def _begin(work: Work, c: cmd.BeginDelivery, _ctx: Context, _sofar: Any) -> ev.DeliveryBegun:
-    _intended(work, c.delivery_id)
-    return ev.DeliveryBegun(
-        state=S.WORKING, delivery_id=c.delivery_id, witness=c.witness, proof=c.proof, evidence=c.evidence
-    )
+def _begin(work: Work, c: cmd.BeginDelivery, ctx: Context, _sofar: Any) -> ev.DeliveryBegun:
+    recipient = ctx.directory.agents.get(_intended(work, c.delivery_id).recipient)
+    said: dict[str, Any] = {"proof": c.proof, "evidence": c.evidence}
+    if recipient is not None and recipient.connection == "spoke":
+        said = {"proof": c.evidence}  # it says so itself, and only once it has stored it
+    return ev.DeliveryBegun(state=S.WORKING, delivery_id=c.delivery_id, witness=c.witness, **said)
 
 
 def _return(work: Work, c: cmd.ReturnDelivery, ctx: Context, _sofar: Any) -> ev.TaskEvent:

@@ -55,7 +55,7 @@ FACTS: Final[tuple[FactRow, ...]] = (
         "membership rule",
         "join record",
         "inbound policy",
-        "domain rule",
+        "domain rule: that of its offer",
         ("rejected", "expired", "canceled", "failed", "unverified"),
     ),
     FactRow(
@@ -64,7 +64,7 @@ FACTS: Final[tuple[FactRow, ...]] = (
         "body acknowledged after the reader's own flush, or its next call: inferred",
         "child started and brief written: inferred",
         "the client's own id of the prompt; else the first update of its turn: inferred",
-        "BEGIN, stored by the spoke and recorded before its handler runs: inferred",
+        "BEGIN, stored by the spoke and recorded before its handler runs",
         ("rejected", "expired", "canceled", "failed", "unverified"),
     ),
     FactRow(

@@ -130,6 +130,8 @@ def _notices(before: Task | None, r: ev.Recorded, task: Task) -> list[Row]:
             found[before.holder] = "reassigned" if isinstance(r.event, ev.TaskReassigned) else "lost"
     if isinstance(r.event, ev.CheckReported) and task.state is TaskState.WORKING:
         found[task.holder] = "refuted"
+    if isinstance(r.event, ev.ResultForwarded) and r.event.code:
+        found[task.requester] = "not_forwarded"
     if isinstance(r.event, ev.CancelRequested):
         found[task.holder or task.assignee] = "cancel_asked"
     if not found:

@@ -138,6 +138,11 @@ class Task(Value, frozen=True):
     retry: str = ""
     stall_seconds: float = 0.0
     reply_to: str = ""
+    forwards: str = ""
+    """The task whose result it brings."""
+    forwarded: bool = False
+    """Its result went on to `reply_to`, or cannot go there."""
+    traceparent: str = ""
     inputs: tuple[Reference, ...] = ()
     repository: str = ""
     base_commit: str = ""
@@ -253,6 +258,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limits: Limits
     parent: Task | None = None
     """The parent named or implied by the command."""
+    source: Task | None = None
+    """The task whose result the command sends on."""
     ancestors: tuple[Task, ...] = ()
     """Parent, its parent, and so on."""
     held: tuple[str, ...] = ()

@@ -101,7 +101,7 @@ def _own_token() -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise ReachRefused("denied", f"The token file {path} cannot be read: {error.strerror}.", "See to it.") from None
+        raise ReachRefused("denied", f"The token file {path} cannot be read: {error.strerror}.", "Let this user read it.") from None
     try:
         status = os.fstat(descriptor)
         if status.st_uid != os.getuid() or status.st_mode & 0o077:

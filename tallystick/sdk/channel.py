@@ -132,7 +132,8 @@ class Channel:
         """Whether to try again. Who waits for the first link is told instead."""
         if not first.done():
             if isinstance(error, LinkLost):
-                error = ReachRefused("unavailable", f"The host cannot be reached: {error}", "Look at `tally status`.")
+                why = str(error).rstrip(".")
+                error = ReachRefused("unavailable", f"The host cannot be reached: {why}.", "Look at `tally status`.")
             first.set_exception(error)
             return False
         log.log(logging.INFO if isinstance(error, LinkLost) else logging.ERROR, "Trying again: %s", error)

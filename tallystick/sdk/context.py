@@ -84,4 +84,4 @@ def slice_from(received: Any) -> ContextSlice:
     try:
         return msgspec.convert({key: value for key, value in told.items() if key in fields}, ContextSlice)
     except msgspec.ValidationError as error:
-        raise ReachRefused("invalid", f"The context that came along is no slice: {error}.", "") from None
+        raise ReachRefused("invalid", f"The context that came along is no slice: {error}.", "Have its sender send one.") from None

@@ -20,7 +20,7 @@ class JsonSchema:
         try:
             kind.check_schema(schema)
         except jsonschema.SchemaError as error:
-            raise invalid(f"The JSON schema is none: {error.message} at {error.json_path}.", "Correct it.") from None
+            raise invalid(f"The JSON schema is none: {error.message} at {error.json_path}.", "Correct it there.") from None
         self._validator = kind(schema)
 
     def worst(self, value: Any) -> str:

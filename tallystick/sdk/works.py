@@ -52,7 +52,8 @@ class Works:
             sail = msgspec.convert(heard.body, Sail)
         except msgspec.ValidationError as error:
             raise invalid(f"The SAIL cannot be read: {error}.", "Send the fields of the reference.") from None
-        if sail.delivery in self._by_delivery:
+        known = self._by_delivery.get(sail.delivery)
+        if known is not None and not self._is_anew(known, sail):
             return
         station = self._station(heard)
         ask = ask_of(heard, sail, station)
@@ -70,6 +71,16 @@ class Works:
         self._by_effect[ask.capability, ask.key] = work
         self._start(ask, work, work.run())
 
+    def _is_anew(self, known: Work, sail: Sail) -> bool:
+        """Whether the host hands it over again because it never began: then the earlier one never will."""
+        is_earlier = known.ask.delivery == sail.delivery and known.ask.fence < sail.fence
+        if not is_earlier or known.stage not in ("queued", "begun"):
+            return False
+        known.is_dropped = True
+        self._leave(sail.delivery)
+        self._by_effect.pop((known.ask.capability, known.ask.key), None)
+        return True
+
     def _station(self, heard: Heard) -> Station:
         if self.is_draining or self.is_held:
             raise ReachRefused("unavailable", "This spoke takes no new messages: it is draining.", "Try another.")
@@ -85,7 +96,8 @@ class Works:
         task.add_done_callback(lambda done: self._done(done, ask, work))
 
     def _done(self, task: asyncio.Task[None], ask: Ask, work: Work) -> None:
-        del self._tasks[ask.delivery], self._by_delivery[ask.delivery]
+        if self._tasks.get(ask.delivery) is task:
+            del self._tasks[ask.delivery], self._by_delivery[ask.delivery]
         if work.ask is ask:
             work.end()
             if self._by_effect.get((ask.capability, ask.key)) is work:
@@ -134,11 +146,14 @@ class Works:
             if work is None and (held.outcome is not None or do == "go_on"):  # there is nobody to go on with it
                 self._bench.outbox.post(held.delivery, held.fence, held.message, held.outcome or UNKNOWN)
             return
+        if work is not None and work.ask.delivery == held.delivery and work.ask.fence > held.fence:
+            return  # it was handed over anew meanwhile: only the earlier one is dropped, and that is gone
         self._bench.outbox.forget(held.delivery)
         self._bench.store.soon(lambda tables: tables.drop(held.delivery))
         if work is not None and work.ask.delivery == held.delivery:
             work.is_dropped = True
-            await work.cancel("The host gave it to another, or settled it.")
+            if not await work.cancel("The host gave it to another, or settled it."):
+                self._leave(held.delivery)
         elif work is not None:
             self._tasks[held.delivery].cancel()
 

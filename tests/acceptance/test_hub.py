@@ -12,6 +12,7 @@ from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.offers import Offer
+from tallystick.edge.mcp import verbs
 from tests.support.hub import Hub
 
 
@@ -94,6 +95,23 @@ async def test_a_domain_that_the_caller_is_not_in_is_told_as_absent(tmp_path: Pa
         assert (await hub.desk.routes(stranger)).routes == ()
 
 
+async def test_an_agent_sees_the_routes_in_its_overview_as_far_as_its_domains_go(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", Offer("Count", "1.2", domain="data-team", concurrency=2), "Mend")
+        shown = await verbs.overview(hub.desk, hub.guest(), {"what": "routes"}, "")  # type: ignore[arg-type]
+        assert [(row["capability"], row["version"], row["status"]) for row in shown.data["routes"]] == [
+            ("Count", "1.2", "online"),
+            ("Mend", "1.0", "online"),
+        ]
+        assert shown.text.splitlines() == [
+            "- cap:Count 1.2: @counter [online, 0 of 2 in hand, domain data-team]",
+            "- cap:Mend 1.0: @counter [online, 0 of 1 in hand]",
+        ]
+        stranger = hub.guest(domains=("web",))
+        shown = await verbs.overview(hub.desk, stranger, {"what": "routes"}, "")  # type: ignore[arg-type]
+        assert [row["capability"] for row in shown.data["routes"]] == ["Mend"]
+
+
 async def test_sail_is_refused_as_offline_only_when_every_lease_has_lapsed(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         spoke = await hub.spoke("counter", "Count", process="9@9")
@@ -108,6 +126,40 @@ async def test_sail_is_refused_as_offline_only_when_every_lease_has_lapsed(tmp_p
         assert (await hub.sail(at_once=False)).promise == "offline"
         await hub.spoke("counter", process="10@10")
         assert (await hub.outcome(returning.task_id))[-1].what == "result", "it comes back within the timeout"
+
+
+async def test_who_waited_in_vain_is_told_who_was_there_and_how(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        away = await hub.spoke("away", "Count", process="7@7")
+        hub.desk.lost(away.session, "7@7")
+        hub.manual.advance(40)
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("busy", "Count")
+        first = await hub.sail(timeout_ms=10**6)
+        await hub.until(lambda: first.task_id in hub.spokes.running)
+        sailed = await hub.sail(timeout_ms=15_000)
+        await hub.pass_time(15)
+        told = (await hub.outcome(sailed.task_id))[-1]
+        assert (told.what, told.code, told.link) == ("failed", "timeout", "SUNSET")
+        assert told.message.endswith(
+            "is failed/expired: Nobody began it; registered for 'Count': @away (returning, last heard 55 s ago), "
+            "@busy (online, 1 of 1 in hand)."
+        )
+        assert "tally routes" in told.remedy
+        line = (await hub.desk.s.views.trace(sailed.trace_id, lambda _: True)).events[-1]
+        assert "@away (returning, last heard 55 s ago)" in line.error, "the trace says so, too"
+
+
+async def test_what_was_begun_and_came_too_late_says_nothing_of_who_was_there(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("slow", "Count")
+        sailed = await hub.sail(timeout_ms=15_000)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.pass_time(15)
+        told = (await hub.outcome(sailed.task_id))[-1]
+        assert told.message.endswith("is failed/expired.")
+        assert f"tally trace {sailed.task_id[-6:].lower()}" in told.remedy.replace("tsk_", "")
 
 
 async def test_the_same_message_again_is_the_first_one(tmp_path: Path) -> None:

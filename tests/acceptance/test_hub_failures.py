@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.core import commands as cmd
+from tallystick.core.offers import Offer
 from tests.support.hub import Hub
 
 
@@ -40,6 +41,16 @@ async def test_a_capability_that_compensates_is_told_what_failed_why_and_what_it
         (notice,) = mending.notices
         assert (notice["task_id"], notice["capability"], notice["round"]) == (sailed.task_id, "Count", 1)
         assert (notice["message"], notice["payload"]) == ("It is broken.", {"n": 1})
+
+
+async def test_a_failure_notice_reaches_a_capability_in_a_domain_that_its_sender_sees(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = mending = Mending(hub, mends=True)
+        await hub.spoke("counter", "Count")
+        await hub.spoke("mender", Offer("Mend", domain="data-team"))
+        sailed = await hub.sail(on_failure="cap:Mend")
+        assert (await hub.outcome(sailed.task_id))[-1].payload == "1"
+        assert len(mending.notices) == 1
 
 
 async def test_after_two_rounds_it_has_failed(tmp_path: Path) -> None:

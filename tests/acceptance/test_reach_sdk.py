@@ -258,6 +258,32 @@ async def test_without_an_answer_in_time_the_error_says_how_far_it_came(local: H
     assert caught.value.task_id
 
 
+async def test_a_timeout_with_nobody_connected_says_who_is_registered_and_how_it_is(local: Harbour) -> None:
+    await (await local.spoke({"Away": echo})).stop()
+    async with local.client() as client:
+        with pytest.raises(ReachTimeout) as caught:
+            await client.sail("Away", 1, timeout_ms=300)
+    assert "Nobody began it; registered for 'Away': @s-1 (returning, last heard " in caught.value.message
+    assert caught.value.message.endswith(".")
+    assert "tally routes" in caught.value.remedy
+
+
+async def test_a_result_goes_on_to_a_second_spoke(local: Harbour) -> None:
+    came: asyncio.Queue[ReachMessage] = asyncio.Queue()
+
+    async def keep(message: ReachMessage) -> str:
+        came.put_nowait(message)
+        return "kept"
+
+    await local.spoke({"Echo": echo}, "s-echo")
+    await local.spoke({"Keep": keep}, "s-keep")
+    async with local.client() as client:
+        found = await client.sail("Echo", 1, reply_to="Keep")
+    onward = await asyncio.wait_for(came.get(), PATIENCE)
+    assert (onward.payload, onward.trace_id) == (found.payload, found.trace_id)
+    assert onward.context.related == (found.task_id,)
+
+
 async def test_a_message_to_all_has_a_part_for_each_holder(local: Harbour) -> None:
     def named(name: str) -> Any:
         async def handle(_: ReachMessage) -> str:

@@ -57,6 +57,8 @@ class Story:
     def join(self):
         for name in ("worker", "helper", "fixer"):
             self.place.call("join", name=name, cwd=str(self.repo))
+        for name, capability in (("counter", "Count"), ("reporter", "Report")):
+            self.place.call("join", name=name, capabilities=[capability], cwd=str(self.repo))
         waked = self.place.place / "waked" / "bin" / "waked"
         self.place.call("join", name="waked", wake=str(waked), cwd=str(self.repo))
         for name in ("tool", "sleeper"):
@@ -161,8 +163,26 @@ class Story:
         self.place.until(task, "submitted/new", "working", "completed")
 
     def compensations(self):
+        return [{**row, "what": "fix"} for row in self.titled("Failure notice")]
+
+    def titled(self, begin):
         board = self.place.call("board", cwd=str(self.repo), everything=True)
-        return [{**row, "what": "fix"} for row in rows(board) if row["title"].startswith("Failure notice")]
+        return [row for row in rows(board) if row["title"].startswith(begin)]
+
+    def replied(self):
+        given = {"capability": "Count", "payload": "1", "key": "replied", "timeout_ms": 600_000, "reply_to": "Report"}
+        task = self.do("sail", **given)["task_id"]
+        for who, its in (("counter", lambda: task), ("reporter", self.forwarded)):
+            one = its()
+            self.step(one, {
+                "submitted/new": lambda who=who, one=one: self.do("take", who, task=one, key="t"),
+                "working": lambda who=who, one=one: self.do("submit", who, task=one, text="2"),
+            })
+            self.place.until(one, "completed")
+        assert len(self.titled("Result of")) == 1, "it is sent on once"
+
+    def forwarded(self):
+        return eventually(lambda: self.titled("Result of"), "the message with the result")[0]["task_id"]
 
     def frozen(self):
         task = self.ask("frozen", "@worker", "helper")
@@ -255,6 +275,8 @@ BEFORE = {  # what must have happened before the host that is killed starts
 GOALS = {
     "duties.before_cascade": ("cascaded",),
     "duties.before_compensate": ("compensated",),
+    "duties.before_forward": ("replied",),
+    "forwarding.after_sent": ("replied",),
     "duties.before_freeze": ("frozen",),
     "duties.before_lapse": ("lapsed",),
     "duties.before_doubt": ("doubted",),

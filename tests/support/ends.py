@@ -166,7 +166,8 @@ class End:
 
     async def sail(self, payload: Any = None, capability: str = "Echo", **given: Any) -> str:
         """Send a message; its id."""
-        header = {k: given.pop(k) for k in ("dedup_key", "timeout_ms", "msg_id", "reply_to") if k in given}
+        of_header = ("dedup_key", "timeout_ms", "msg_id", "reply_to", "traceparent")
+        header = {k: given.pop(k) for k in of_header if k in given}
         header.setdefault("timeout_ms", LONG)
         return await self.say("SAIL", {"payload": payload, **given}, target_capability=capability, **header)
 

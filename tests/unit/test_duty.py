@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from tallystick.core import commands as cmd
+from tallystick.core.errors import ErrorCode
 from tallystick.core.identity import HOST, Prefix
 from tallystick.core.model import CheckOutcome, Reason, TaskState
 from tallystick.core.route import presence
+from tallystick.core.state import Unchanged
 from tallystick.core.task import Duty, DutyKind, next_duty
 from tests.build import (
     ANN,
@@ -131,6 +133,45 @@ def test_children_of_a_canceled_task_are_told_first_also_after_its_end(world: Wo
     assert duty(world, task_id) == (START, DutyKind.CASCADE)
     world.act(cmd.FinishCascade, task_id, HOST.id)
     assert duty(world, task_id) is None
+
+
+def replies(world: World) -> str:
+    """A task whose result is to go on to another capability."""
+    return world.taken(reply_to="Report")
+
+
+def test_a_result_is_sent_on_once_it_is_final_and_only_once(world: World) -> None:
+    task_id = replies(world)
+    assert duty(world, task_id) == (START + world.limits.pull_lease_seconds, DutyKind.LAPSE)
+    world.act(cmd.HandInResult, task_id, WORKER, review_wanted=True)
+    assert duty(world, task_id) is None, "not before it is accepted"
+    world.act(cmd.ApproveResult, task_id, ASKER)
+    assert duty(world, task_id) == (START, DutyKind.FORWARD)
+    world.act(cmd.ForwardResult, task_id, HOST.id, message="tsk_there")
+    assert duty(world, task_id) is None
+    assert isinstance(world.act(cmd.ForwardResult, task_id, HOST.id), Unchanged)
+    world.act(cmd.CorrectTask, task_id, ANN, state="completed", reason="approved")
+    assert duty(world, task_id) is None, "nor again after a correction"
+
+
+def test_only_a_result_is_sent_on(world: World) -> None:
+    failed = replies(world)
+    world.act(cmd.FailTask, failed, WORKER)
+    assert duty(world, failed) is None
+    plain = world.taken()
+    world.act(cmd.HandInResult, plain, WORKER)
+    world.refuses(ErrorCode.CONFLICT, cmd.ForwardResult, plain, HOST.id)
+
+
+def test_who_asked_is_told_when_a_result_cannot_be_sent_on(world: World) -> None:
+    told = []
+    for given in ({"message": "tsk_there"}, {"code": "no_route", "detail": "Nobody here offers 'Report'."}):
+        task_id = replies(world)
+        world.act(cmd.HandInResult, task_id, WORKER)
+        world.act(cmd.ForwardResult, task_id, HOST.id, **given)
+        assert world.place(task_id) == "completed/unreviewed"
+        told += [n.kind for n in world.table("notices") if (n.task_id, n.party) == (task_id, ASKER)]
+    assert told == ["result", "not_forwarded"]
 
 
 def test_talk_without_a_result_is_frozen(world: World) -> None:

@@ -52,6 +52,7 @@ PATCHES: dict[type, dict[str, Any]] = {
     cmd.FreezeTask: {"rounds": 6},
     cmd.ConfirmCancel: {"cancel_requested_at": 1.0},
     cmd.FinishCascade: {"cascade": ("tsk_child",)},
+    cmd.ForwardResult: {"reply_to": "Report"},
     cmd.LapseLease: {"lease_until": 1.0},
     cmd.StartTurn: {"session": SESSIONS[DRIVEN]},
     cmd.NoteTurn: {"running": "trn_1"},
@@ -301,7 +302,9 @@ def test_cancel_again_changes_nothing(world: World) -> None:
     assert isinstance(world.act(cmd.CancelTask, task_id, ANN), Unchanged)
 
 
-@pytest.mark.parametrize("kind", [cmd.CancelTask, cmd.SettleTrace, cmd.FinishCascade, cmd.ReleaseTask, cmd.ClaimTask])
+@pytest.mark.parametrize(
+    "kind", [cmd.CancelTask, cmd.SettleTrace, cmd.FinishCascade, cmd.ForwardResult, cmd.ReleaseTask, cmd.ClaimTask]
+)
 def test_a_repeat_is_recognised_only_for_one_who_may_do_it(world: World, kind: type) -> None:
     task_id = world.taken()
     world.act(cmd.CancelTask, task_id, ASKER)

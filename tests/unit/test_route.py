@@ -38,6 +38,26 @@ def begun(world: World, chosen: str = SPOKE, **given: object) -> str:
     return task_id
 
 
+def evidence(world: World, task_id: str) -> dict[str, str]:
+    return {seen.fact.value: seen.evidence for seen in world.delivery(task_id).facts}
+
+
+def test_a_spokes_facts_rest_on_the_domain_of_its_offer_and_on_its_stored_begin(world: World) -> None:
+    for domain, rule in (("data-team", "rule domain:data-team"), ("", "rule domain:*")):
+        offer(world, SPOKE, Offer("Count", domain=domain))
+        task_id = routed(world)
+        world.act(cmd.BeginDelivery, task_id, HOST, evidence="BEGIN, stored by the spoke")
+        seen = evidence(world, task_id)
+        assert (seen["admitted"], seen["recorded"], seen["working"]) == (rule, "BEGIN, stored by the spoke", "auto")
+
+
+def test_what_a_command_agent_has_is_inferred_and_admitted_as_it_joined(world: World) -> None:
+    task_id = world.leased()
+    world.act(cmd.BeginDelivery, task_id, HOST, evidence="child started, brief written")
+    seen = evidence(world, task_id)
+    assert (seen["admitted"], seen["recorded"]) == ("rule inbound:accept", "inferred")
+
+
 # --- who holds it -----------------------------------------------------------------------------------------------
 
 

@@ -93,6 +93,18 @@ async def test_a_begin_whose_answer_was_lost_is_sent_again(bench: Bench, monkeyp
     assert bench.ran == [1]
 
 
+async def test_what_is_handed_over_anew_before_it_began_begins_by_its_new_fence_and_runs_once(bench: Bench) -> None:
+    bench.hub.answers["BEGIN"] = lambda _: []
+    again = {"delivery": "dlv_1", "task_id": "tsk_1", "msg_id": "msg_1", "dedup_key": "k"}
+    await bench.hub.deliver("Echo", 1, **again)
+    await bench.hub.got("BEGIN")  # the host that it is for is gone
+    del bench.hub.answers["BEGIN"]
+    await bench.hub.deliver("Echo", 1, **{**again, "fence": 3})
+    assert (await bench.hub.got("BEGIN"))["body"]["fence"] == 3
+    assert (await bench.hub.got("RESULT"))["body"]["fence"] == 3
+    assert bench.ran == [1]
+
+
 async def test_a_handler_whose_begin_is_refused_never_runs(bench: Bench) -> None:
     bench.hub.answers["BEGIN"] = lambda found: [bench.hub.fail(found, "conflict")]
     await bench.hub.deliver("Echo", 1)

@@ -9,9 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tallystick import Capability, ReachClient, ReachMessage, ReachRefused, Spoke
@@ -19,6 +16,7 @@ from tallystick.sdk import ContextSlice, Schema
 from tallystick.sdk.context import SLICE_BYTES
 from tallystick.sdk.frames import Frame, frame
 from tests.support.reach import ScriptedHub
+from tests.support.spans import spans
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNT = {
@@ -192,13 +190,9 @@ async def test_a_context_that_is_no_slice_or_too_large_is_never_sent(context: An
 # --- spans --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def exporter() -> InMemorySpanExporter:
-    found = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(found))
-    trace.set_tracer_provider(provider)
-    return found
+    return spans()
 
 
 async def test_sail_and_handler_are_spans_of_one_trace(exporter: InMemorySpanExporter, tmp_path: Path) -> None:

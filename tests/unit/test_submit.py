@@ -394,6 +394,17 @@ def test_another_senders_key_is_another_key(world: World) -> None:
     assert world.ask(by=BOB, key="invoice-7", digest="d2") != first
 
 
+def test_a_result_that_is_sent_on_lies_one_deeper_so_a_ring_of_them_ends(world: World) -> None:
+    source = world.in_place("completed/unreviewed")
+    depths = []
+    for _ in range(world.limits.depth):
+        source = world.ask(by=HOST.id, requester=ASKER, forwards=source)
+        depths.append((world.task(source).depth, world.task(source).requester, world.task(source).parent))
+    assert depths == [(n, ASKER, "") for n in range(1, world.limits.depth + 1)]
+    refused = world.refuses_ask(ErrorCode.DENIED, by=HOST.id, requester=ASKER, forwards=source)
+    assert source[-6:].lower() in refused.message
+
+
 def test_limits_are_a_setting() -> None:
     world = World(replace(Limits(), depth=0))
     world.refuses_ask(ErrorCode.DENIED, parent=world.ask())

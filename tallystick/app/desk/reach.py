@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from tallystick.app.desk.forms import Form
 from tallystick.core.offers import Offer
+
+TraceParent = Annotated[str, msgspec.Meta(pattern=r"^(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})?\Z")]
+"""W3C Trace Context, version 00; empty for none."""
 
 
 class Held(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,6 +88,9 @@ class Sail(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     on_failure: str = ""
     review_by: str = ""
     reply_to: str = ""
+    """`Name` or `Name@1.2`: the capability that the result goes on to, as a message of its own; never an address."""
+    traceparent: TraceParent = ""
+    """The sender's span: handed on with the message, and to what is sent because of it."""
     inputs: tuple[str, ...] = ()
     at_once: bool = True
     """Refuse it as offline where no holder can be expected back."""

@@ -52,6 +52,8 @@ class Reaching(Anchoring, RouteTable, Evidence):
     def _check(self, form: reach.Sail) -> None:
         limits = self.s.limits
         wanted(form.capability)
+        if form.reply_to:
+            wanted(form.reply_to)
         size = len(form.payload.encode("utf-8", "surrogatepass"))
         if size > limits.reach_bytes:
             raise invalid(
@@ -145,6 +147,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
             on_failure=self.party(guest, form.on_failure)[0] if form.on_failure else "",
             reviewer=self.party(guest, form.review_by)[0] if form.review_by else "",
             reply_to=form.reply_to,
+            traceparent=form.traceparent,
             at_once=form.at_once,
         )
 

@@ -12,7 +12,7 @@ from tallystick.app.desk import forms
 from tallystick.core import events as ev
 from tallystick.core.directory import Directory
 from tallystick.core.fold import evolve
-from tallystick.core.identity import CAPABILITY_PREFIX, Assertion
+from tallystick.core.identity import CAPABILITY_PREFIX, Assertion, short
 from tallystick.core.link import link_of
 from tallystick.core.model import BlobReference, CheckRun, Fact, GitReference, Reference, place
 from tallystick.core.state import Work
@@ -69,7 +69,10 @@ def what(recorded: ev.Recorded, directory: Directory) -> str:
     """The event in a few words."""
     event = recorded.event
     if isinstance(event, ev.TaskSubmitted):
-        return f"asked {who(event.assignee, directory) or '@coordinator'}"
+        asked = f"asked {who(event.assignee, directory) or '@coordinator'}"
+        return f"{asked} with the result of {short(event.forwards)}" if event.forwards else asked
+    if isinstance(event, ev.ResultForwarded):
+        return f"result not sent on: {event.code}" if event.code else f"result sent on as {short(event.message)}"
     name = _WORDS.get(type(event).__name__) or _spaced(type(event).__name__)
     if isinstance(event, ev.CheckReported):
         return f"check {event.run.check}: {event.run.outcome.value}"
@@ -127,7 +130,7 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
     event = recorded.event
     text = event.text.body if event.text and event.text.body else event.text.title if event.text else ""
     error = event.message if isinstance(event, ev.CommandRefused) else ""
-    if isinstance(event, ev.DeliveryReturned | ev.DeliveryUnverified | ev.TurnEnded):
+    if isinstance(event, ev.DeliveryReturned | ev.DeliveryUnverified | ev.TurnEnded | ev.ResultForwarded | ev.TaskExpired):
         error = event.detail
     if isinstance(event, ev.WakeReported) and BY_OUTCOME[event.outcome].then == "attempt":
         error = event.detail

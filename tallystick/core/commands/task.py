@@ -67,6 +67,11 @@ class SubmitTask(TaskCommand, frozen=True, kw_only=True):
     retry: str = ""
     stall_seconds: float = 0.0
     reply_to: str = ""
+    """`Name` or `Name@1.2`: the capability that the result goes on to, as a message of its own."""
+    forwards: str = ""
+    """The task whose result this message brings; the host alone sends one on."""
+    traceparent: str = ""
+    """The sender's span (W3C Trace Context); empty: that of the parent."""
     at_once: bool = False
     """Refuse it as offline where no holder can be expected back."""
 
@@ -207,6 +212,16 @@ class FinishCascade(TaskCommand, frozen=True, kw_only=True):
     """The children of a canceled task were told."""
 
 
+class ForwardResult(TaskCommand, frozen=True, kw_only=True):
+    """The result was sent on to where its sender wanted it, or cannot be."""
+
+    message: str = ""
+    """The task that brings it there; empty where that was refused."""
+    code: str = ""
+    """Why it was refused: an error code."""
+    detail: str = ""
+
+
 class ReassignTask(TaskCommand, frozen=True, kw_only=True):
     """Give it to another assignee."""
 
@@ -255,6 +270,8 @@ class ExpireTask(TaskCommand, frozen=True, kw_only=True):
     """The deadline has passed. `ended`: the host saw that nothing of what it had started runs any more."""
 
     ended: bool = False
+    detail: str = ""
+    """Why nobody had begun it, where nobody had."""
 
 
 class RestartTask(TaskCommand, frozen=True, kw_only=True):
@@ -361,6 +378,7 @@ TaskCommands = (
     | CancelTask
     | ConfirmCancel
     | FinishCascade
+    | ForwardResult
     | ReassignTask
     | ReleaseTask
     | LapseLease

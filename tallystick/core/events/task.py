@@ -63,6 +63,10 @@ class TaskSubmitted(TaskEvent, frozen=True, kw_only=True):
     stall_seconds: float = 0.0
     reply_to: str = ""
     """The capability that the result goes to as well, as a message of its own."""
+    forwards: str = ""
+    """The task whose result this message brings."""
+    traceparent: str = ""
+    """The sender's span (W3C Trace Context), carried through for programs that trace; means nothing here."""
 
 
 class TaskClaimed(TaskEvent, frozen=True, kw_only=True):
@@ -206,6 +210,16 @@ class CascadeFinished(TaskEvent, frozen=True, kw_only=True):
     """What had to follow in the children of a canceled task was done."""
 
 
+class ResultForwarded(TaskEvent, frozen=True, kw_only=True):
+    """The result went on to where its sender wanted it, as a message of its own; or it could not."""
+
+    message: str = ""
+    """The task that brings it there; empty where that was refused."""
+    code: str = ""
+    """Why it was refused: an error code."""
+    detail: str = ""
+
+
 class TaskReassigned(TaskEvent, frozen=True, kw_only=True):
     """It goes to another assignee; the deliveries to the old one are canceled."""
 
@@ -263,6 +277,9 @@ class DoubtSettled(TaskEvent, frozen=True, kw_only=True):
 
 class TaskExpired(TaskEvent, frozen=True, kw_only=True):
     """Its deadline passed before a result was handed in."""
+
+    detail: str = ""
+    """Why nobody had begun it, where nobody had."""
 
 
 class TaskRestarted(TaskEvent, frozen=True, kw_only=True):
@@ -369,6 +386,7 @@ TaskEvents = (
     | CancelRequested
     | TaskCanceled
     | CascadeFinished
+    | ResultForwarded
     | TaskReassigned
     | TaskReleased
     | LeaseLapsed

@@ -18,6 +18,7 @@ class DutyKind(StrEnum):
     """What is to be done."""
 
     CASCADE = "cascade"
+    FORWARD = "forward"
     CONFIRM_CANCEL = "confirm_cancel"
     CHECK = "check"
     COMPENSATE = "compensate"
@@ -51,6 +52,8 @@ def _duties(work: Work, limits: Limits) -> list[Duty]:
     found: list[Duty] = []
     if task.cascade:
         found.append(Duty(task.updated_at, DutyKind.CASCADE))
+    if task.reply_to and not task.forwarded and task.state is S.COMPLETED:
+        found.append(Duty(task.closed_at, DutyKind.FORWARD))
     if not task.open:
         return found
     if task.cancel_requested_at and _for_host_to_end(work):

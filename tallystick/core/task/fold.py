@@ -105,8 +105,8 @@ def _human(r: ev.Recorded) -> bool:
 
 _ASKED = (
     "assignee expects done_when reviewer deadline_at digest parent retry_of depth "
-    "on_failure compensates domains group retry stall_seconds reply_to inputs repository base_commit budget provider "
-    "promise level rule wake fresh fork_of"
+    "on_failure compensates domains group retry stall_seconds reply_to forwards traceparent inputs repository "
+    "base_commit budget provider promise level rule wake fresh fork_of"
 ).split()
 _asked = attrgetter(*_ASKED)
 
@@ -241,6 +241,10 @@ def _canceled(t: Task, _r: ev.Recorded, e: ev.TaskCanceled) -> dict[str, Any]:
 
 def _cascaded(_t: Task, _r: ev.Recorded, _e: ev.CascadeFinished) -> dict[str, Any]:
     return {"cascade": ()}
+
+
+def _forwarded(_t: Task, _r: ev.Recorded, _e: ev.ResultForwarded) -> dict[str, Any]:
+    return {"forwarded": True}
 
 
 def _reassigned(t: Task, r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any]:
@@ -389,6 +393,7 @@ _CHANGES: dict[type, Callable[[Task, ev.Recorded, Any], dict[str, Any]]] = {
     ev.CancelRequested: _cancel_asked,
     ev.TaskCanceled: _canceled,
     ev.CascadeFinished: _cascaded,
+    ev.ResultForwarded: _forwarded,
     ev.TaskReassigned: _reassigned,
     ev.TaskReleased: _released,
     ev.LeaseLapsed: _lapsed,

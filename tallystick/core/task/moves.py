@@ -232,6 +232,16 @@ def _cascade_again(task: Task, _c: cmd.FinishCascade, _ctx: Context) -> Unchange
     return None if task.cascade else Unchanged(task.task_id)
 
 
+def _forward(work: Work, c: cmd.ForwardResult, _ctx: Context) -> ev.ResultForwarded:
+    if not work.task.reply_to:
+        raise conflict(f"The result of task {name_of(work.task)} goes nowhere else.", "Nothing is to be done.")
+    return ev.ResultForwarded(**same_place(work.task), message=c.message, code=c.code, detail=c.detail)
+
+
+def _forward_again(task: Task, _c: cmd.ForwardResult, _ctx: Context) -> Unchanged | None:
+    return Unchanged(task.task_id) if task.forwarded else None
+
+
 def _check_handed_on(task: Task, c: cmd.ReassignTask, ctx: Context) -> None:
     """The host hands a task on to an agent, to each at most once: two used-up quotas must not play it to and fro."""
     if c.assignee not in ctx.directory.agents or c.assignee == task.assignee:
@@ -352,7 +362,7 @@ def _expire(work: Work, c: cmd.ExpireTask, ctx: Context) -> ev.TaskExpired:
         raise conflict(f"The deadline of task {name_of(task)} does not end it now.", "Nothing is to be done.")
     if work.in_flight and not c.ended:
         return ev.TaskExpired(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED)
-    return ev.TaskExpired(state=S.FAILED, reason=R.EXPIRED)
+    return ev.TaskExpired(state=S.FAILED, reason=R.EXPIRED, detail=c.detail)
 
 
 def _restart(work: Work, c: cmd.RestartTask, ctx: Context) -> ev.TaskRestarted:
@@ -439,6 +449,7 @@ MOVES: dict[type, Callable[[Work, Any, Context], ev.TaskEvent]] = {
     cmd.CancelTask: _cancel,
     cmd.ConfirmCancel: _confirm_cancel,
     cmd.FinishCascade: _finish_cascade,
+    cmd.ForwardResult: _forward,
     cmd.ReassignTask: _reassign,
     cmd.ReleaseTask: _release,
     cmd.LapseLease: _lapse,
@@ -462,6 +473,7 @@ REPLAYS: dict[type, Callable[[Task, Any, Context], Unchanged | None]] = {
     cmd.ClaimTask: _claim_again,
     cmd.CancelTask: _cancel_again,
     cmd.FinishCascade: _cascade_again,
+    cmd.ForwardResult: _forward_again,
     cmd.MoveTurn: _same_turn,
     cmd.ReleaseTask: _release_again,
     cmd.SettleTrace: _settle_again,

@@ -33,6 +33,8 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     _check_modes(c.workspace, ctx)
     _check_not_stopped(c.workspace, ctx)
     parent = _check_parent(c, ctx)
+    _check_source(ctx)
+    origin = parent or ctx.source
     requester = c.requester if c.requester and ctx.actor.kind is ActorKind.HOST else ctx.actor.id
     asked = routing.asked(c, requester, ctx)
     agent = check_assignee(c.assignee, c.workspace, ctx, asked)
@@ -60,7 +62,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         digest=c.digest,
         parent=parent.task_id if parent else "",
         retry_of=c.retry_of,
-        depth=parent.depth + 1 if parent else 0,
+        depth=origin.depth + 1 if origin else 0,
         on_failure=c.on_failure,
         inputs=c.inputs,
         repository=c.repository,
@@ -74,6 +76,8 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         retry=c.retry,
         stall_seconds=c.stall_seconds,
         reply_to=c.reply_to,
+        forwards=c.forwards,
+        traceparent=c.traceparent or (parent.traceparent if parent else ""),
         level=c.level,
         rule=rule,
         wake=c.wake,
@@ -204,6 +208,16 @@ def _check_parent(c: cmd.SubmitTask, ctx: Context) -> Task | None:
             "Wait for one of them to end.",
         )
     return parent
+
+
+def _check_source(ctx: Context) -> None:
+    """A result that is sent on lies one step deeper than what it is of, so a ring of replies comes to its end."""
+    source = ctx.source
+    if source is not None and source.depth + 1 > ctx.limits.depth:
+        raise denied(
+            f"Messages may lead to others {ctx.limits.depth} deep, and {short(source.task_id)} is at that depth.",
+            "Have the result come back to its sender, and send it on from there.",
+        )
 
 
 def check_session(session: str, assignee: str, workspace: str, ctx: Context) -> None:

@@ -236,6 +236,14 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     ),
     Transition("finish cascade", cmd.FinishCascade, (Role.HOST,), OPEN | FINAL, SAME, "host: the children were told"),
     Transition(
+        "forward result",
+        cmd.ForwardResult,
+        (Role.HOST,),
+        _places("completed"),
+        SAME,
+        "host: it is on its way to where its sender wanted it, or cannot be",
+    ),
+    Transition(
         "reassign",
         cmd.ReassignTask,
         (Role.REQUESTER, Role.COORDINATOR, Role.PERSON, Role.HOST),

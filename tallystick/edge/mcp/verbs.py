@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tallystick.app.desk import forms
+from tallystick.app.desk import forms, reach
 from tallystick.app.desk.interface import Desk, Guest
 from tallystick.core.errors import invalid
 from tallystick.core.model import FINAL_STATES
@@ -21,7 +21,7 @@ from tallystick.edge.mcp.pace import moments
 from tallystick.edge.mcp.told import plain, told
 
 LIST = 60
-"""Tasks or agents that one overview shows."""
+"""Tasks or routes that one overview shows."""
 INBOX = 20
 """Items that one inbox shows unless more are asked for."""
 WAIT_SECONDS = 40.0
@@ -69,17 +69,12 @@ async def overview(desk: Desk, guest: Guest, a: Arguments, key: str) -> Answer: 
     what = a.get("what", "board")
     if what == "board":
         return await _board(desk, guest, everything=bool(a.get("all")))
+    if what == "routes":
+        return await _routes(desk, guest)
     here = await desk.agents(guest)
     if what == "context":
         found = here.context or "This workspace has no CONTEXT.md."
         return Answer({"context": here.context}, words.join(found))
-    if what == "routes":
-        offers: dict[str, list[str]] = {}
-        for agent in here.agents:
-            for name in agent.capabilities:
-                offers.setdefault(name, []).append(agent.name)
-        rows = [{"capability": name, "agents": who} for name, who in sorted(offers.items())]
-        return Answer({"routes": rows}, words.routes(dict(sorted(offers.items()))))
     return Answer(plain(here), words.agents(here))
 
 
@@ -88,6 +83,14 @@ async def _board(desk: Desk, guest: Guest, *, everything: bool) -> Answer:
     shown = forms.Board(tasks=whole.tasks[:LIST])
     more = len(whole.tasks) - len(shown.tasks)
     return Answer({**plain(shown), "more": more}, words.board(shown, more))
+
+
+async def _routes(desk: Desk, guest: Guest) -> Answer:
+    """Who holds which capability, as far as this agent sees."""
+    whole = await desk.routes(guest)
+    shown = reach.Routes(routes=whole.routes[:LIST])
+    more = len(whole.routes) - len(shown.routes)
+    return Answer({"routes": plain(shown)["routes"], "more": more}, words.routes(shown, more))
 
 
 async def wait(desk: Desk, guest: Guest, a: Arguments, key: str) -> Answer:  # noqa: ARG001

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tallystick import wire
-from tallystick.app.desk import forms
+from tallystick.app.desk import forms, reach
 from tallystick.core.identity import short
 from tallystick.core.model import FINAL_STATES, Reason, TaskState
 
@@ -266,6 +266,11 @@ def agents(form: forms.Agents) -> str:
     return join(*rows) or "No agent has joined here."
 
 
-def routes(found: dict[str, list[str]]) -> str:
-    """Which agents offer what."""
-    return join(*[f"- cap:{name}: {', '.join(who)}" for name, who in found.items()]) or "No agent offers a capability."
+def routes(form: reach.Routes, more: int) -> str:
+    """One line a holder of a capability."""
+    rows = [
+        f"- cap:{r.capability} {r.version}: @{r.spoke} [{r.status}, {r.load} of {r.concurrency} in hand"
+        + (f", domain {r.domain}]" if r.domain else "]")
+        for r in form.routes
+    ]
+    return join(*rows, f"{more} more." if more else "") or "No agent offers a capability."

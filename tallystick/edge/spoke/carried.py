@@ -191,7 +191,7 @@ class Carried:
         if begin.fence != self.envelope.fence:
             await self._answer_begin(conflict("That BEGIN is of an earlier attempt.", "Drop it."))
             return _returned("The spoke began an earlier attempt.")
-        if not await self._began(self.envelope.session, "BEGIN stored by the spoke"):
+        if not await self._began(self.envelope.session, "BEGIN, stored by the spoke"):
             await self._answer_begin(conflict("The message is in other hands, or over.", "Drop it."))
             return Receipt(outcome="ended", detail="It was over before it began.")
         self.has_begun = True

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from tallystick.app.desk.reach import TraceParent
+
 VERSION: Final = 1
 """Of the frames; carried by each, in `proto_version`."""
 
@@ -23,8 +25,6 @@ _Id = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARACTERS)]
 _Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARACTERS)]
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-_TraceParent = Annotated[str, msgspec.Meta(pattern=r"^(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})?\Z")]
-"""W3C Trace Context, version 00; empty for none."""
 
 
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -47,7 +47,8 @@ class Header(Shape, frozen=True):
     timeout_ms: Annotated[int, msgspec.Meta(ge=0, le=7 * 86_400_000)] = 0
     """The caller's wait, and the deadline of the work; 0: as the host has it set."""
     trace_id: _Name = ""
-    traceparent: _TraceParent = ""
+    traceparent: TraceParent = ""
+    """The span that the message was sent in (W3C Trace Context, version 00); the host hands it on."""
 
 
 # --- from a spoke -----------------------------------------------------------------------------------------------

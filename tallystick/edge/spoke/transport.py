@@ -81,9 +81,11 @@ class SpokeTransport:
             task.messages[0].message_id,
             body,
             target_capability=task.capability,
+            reply_to=task.reply_to,
             dedup_key=task.key,
             timeout_ms=round(left * 1000) if task.deadline_at else 0,
             trace_id=task.trace,
+            traceparent=task.traceparent,
         )
 
     async def end(self, delivery_id: str) -> bool:

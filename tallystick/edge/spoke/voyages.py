@@ -59,6 +59,7 @@ async def sail(visit: Visit, frame: f.Frame) -> f.Ack:
         on_failure=body.on_failure,
         review_by=body.review_by,
         reply_to=header.reply_to,
+        traceparent=header.traceparent,
     )
     sailed = await visit.hub.desk.sail(await visit.guest(), form)
     return f.Ack(
@@ -107,7 +108,8 @@ async def _follow(visit: Visit, guest: Any, sail: f.Frame, task_id: str, ack: f.
         told = _frame(reached)
         if told is not None:
             msg_type, body = told
-            await visit.reply(msg_type, sail.header.msg_id, body, trace_id=ack.trace_id)
+            about = {"trace_id": ack.trace_id, "traceparent": sail.header.traceparent}
+            await visit.reply(msg_type, sail.header.msg_id, body, **about)
 
 
 def _frame(reached: reach.Reached) -> tuple[str, f.Shape] | None:
