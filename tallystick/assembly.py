@@ -193,6 +193,7 @@ def assemble(
     protocol = Protocol(desk, diagnostics)
     hub = _hub(desk, limits, clock, diagnostics, transports, shapes)
     tokens.removed = hub.dismiss
+    executor.follow = _then(executor.follow, hub.committed)
     ops: dict[str, Handler] = {**_ops(desk, life, stop, protocol), "reach": hub}
     mcp = partial(McpHttp, protocol, parse, extra=world.mcp)
     sockets.server = ApiServer(ops, path=control_path(home), diagnostics=diagnostics)

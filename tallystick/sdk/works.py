@@ -23,6 +23,9 @@ class Works:
 
     def __init__(self, bench: Bench, stations: Iterable[Station]) -> None:
         self.is_draining = False
+        """It was asked to by its own program."""
+        self.is_held = False
+        """The host asked, because a person wants it; until it says otherwise."""
         self._bench = bench
         self._stations = {station.capability.name: station for station in stations}
         self._by_effect: dict[tuple[str, str], Work] = {}
@@ -79,7 +82,7 @@ class Works:
         return True
 
     def _station(self, heard: Heard) -> Station:
-        if self.is_draining:
+        if self.is_draining or self.is_held:
             raise ReachRefused("unavailable", "This spoke takes no new messages: it is draining.", "Try another.")
         name = heard.header.target_capability.partition("@")[0]
         station = self._stations.get(name)

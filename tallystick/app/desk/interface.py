@@ -143,6 +143,10 @@ class Desk(Protocol):
         """A spoke finishes what it has and takes nothing new until it is anchored again."""
         ...
 
+    def takes(self, session: str) -> bool:
+        """Whether people let the spoke of a session take anything new."""
+        ...
+
     async def told(self, session: str, task_id: str, fence: int, text: str, fraction: float | None = None) -> None:
         """A spoke tells how it goes."""
         ...

@@ -11,13 +11,14 @@ from typing import Final, NamedTuple
 from tallystick.app.calls import Call, CallerFacts
 from tallystick.app.desk.interface import Desk
 from tallystick.app.ports import Envelope
+from tallystick.core import events as ev
 from tallystick.core.errors import Refused, conflict, invalid, unavailable
 from tallystick.core.limits import Limits
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import Carried, Turn
 from tallystick.edge.spoke.errors import refusal
 from tallystick.edge.spoke.line import Line, Link, LinkLine
-from tallystick.edge.spoke.moorings import Spoke
+from tallystick.edge.spoke.moorings import Spoke, tell_mode
 from tallystick.edge.spoke.seen import Seen
 from tallystick.edge.spoke.shapes import ShapeJudge
 from tallystick.edge.spoke.visit import Visit
@@ -28,6 +29,8 @@ KEPT: Final = 8
 """Frames that are kept so."""
 SETTLED: Final = 10_000
 """Deliveries whose recorded outcome is remembered, for a spoke that missed the acknowledgement."""
+
+_MODES: Final = (ev.HostModeChanged, ev.WorkspaceModeChanged, ev.AgentModeChanged, ev.SessionModeChanged)
 
 
 class _Expected(NamedTuple):
@@ -137,6 +140,12 @@ class Hub:
         self.spokes[spoke.session] = spoke
         if before is not None and before.visit is not spoke.visit:
             before.visit.leave()
+
+    def committed(self, recorded: ev.Recorded) -> None:
+        """People had something stopped, paused, drained or resumed: the spokes that it is about are told."""
+        if isinstance(recorded.event, _MODES):
+            for spoke in self.spokes.values():
+                spoke.visit.begin(tell_mode(self.desk, spoke))
 
     def left(self, spoke: Spoke) -> None:
         """A connection of a spoke is gone: who carries something to it is told, unless it is back already."""
