@@ -105,8 +105,8 @@ def _human(r: ev.Recorded) -> bool:
 
 _ASKED = (
     "assignee expects done_when reviewer deadline_at digest parent retry_of depth "
-    "on_failure compensates domains group retry stall_seconds reply_to traceparent inputs repository base_commit budget "
-    "provider promise level rule wake fresh fork_of"
+    "on_failure compensates domains group retry stall_seconds reply_to traceparent inputs repository base_commit "
+    "budget provider promise level rule wake fresh fork_of"
 ).split()
 _asked = attrgetter(*_ASKED)
 

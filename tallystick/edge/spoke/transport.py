@@ -16,6 +16,7 @@ from tallystick.core.offers import Offer
 from tallystick.core.state import Work
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import RETREAT_SECONDS, Carried, Terms, Turn
+from tallystick.edge.spoke.fetching import referred
 from tallystick.edge.spoke.hub import Hub
 from tallystick.edge.spoke.schemas import wrong
 
@@ -76,6 +77,7 @@ class SpokeTransport:
             attempt=attempt,
             payload=msgspec.Raw(_payload(text)),
             context=_context(text.brief.context),
+            references=tuple(map(referred, task.inputs)),
             deadline_at=task.deadline_at,
             caller=task.requester,
         )
