@@ -178,6 +178,12 @@ class Works:
                 self._bench.outbox.post_once(delivery, work.ask.message, gone)
 
 
+def _rests_on(sail: Sail) -> dict[str, Any]:
+    """The context with what it refers to: the same words with other content are another request."""
+    referred = {"references": msgspec.to_builtins(sail.references)} if sail.references else {}
+    return {**(sail.context or {}), **referred}
+
+
 def ask_of(heard: Heard, sail: Sail, station: Station) -> Ask:
     """What the store knows a delivery by. A key counts among those of its caller, as at the host; without one the
     message is its own key."""
@@ -189,7 +195,7 @@ def ask_of(heard: Heard, sail: Sail, station: Station) -> Ask:
         message=heard.msg_id,
         capability=station.capability.name,
         key=msgspec.json.encode(scope).decode(),
-        digest=digest_of(sail.payload, sail.context or {}),
+        digest=digest_of(sail.payload, _rests_on(sail)),
         task=sail.task_id,
         is_idempotent=station.capability.idempotent,
     )

@@ -160,6 +160,26 @@ async def test_what_a_handler_raises_comes_back_as_an_error(harbour: Harbour) ->
     assert "Traceback" not in str(caught.value)
 
 
+async def test_what_a_message_refers_to_is_read_by_its_handler(harbour: Harbour) -> None:
+    words = bytes(range(256)) * 3000
+    digest = harbour.haven.desk.s.blobs.put(words)
+
+    async def read(message: ReachMessage) -> Any:
+        (found,) = message.context.references
+        both = await asyncio.gather(found.resolve(), found.resolve())
+        return [found, found.kind, found.size, [content == words for content in both]]
+
+    def in_a_thread(message: ReachMessage) -> Any:
+        return message.context.references[0].read() == words
+
+    await harbour.spoke({"Read": read, "Thread": in_a_thread})
+    async with harbour.client() as client:
+        context = ContextSlice(references=(f"blob:{digest}",))
+        found = await client.sail("Read", 1, context=context)
+        assert found.payload == [f"blob:{digest}", "blob", len(words), [True, True]]
+        assert (await client.sail("Thread", 1, context=context)).payload
+
+
 async def test_the_same_key_again_gets_the_first_result_and_another_body_a_conflict(harbour: Harbour) -> None:
     ran: list[Any] = []
 

@@ -196,6 +196,11 @@ class End:
         assert (ack["body"]["of"], ack["body"]["delivery"]) == ("BEGIN", sail["body"]["delivery"])
         return sail
 
+    async def fetch(self, sail: dict[str, Any], index: int, offset: int = 0) -> str:
+        """Ask for a reference of a delivery; the id of the question."""
+        asked = {"delivery": sail["body"]["delivery"], "index": index, "offset": offset}
+        return await self.say("FETCH", asked, source_spoke=self.name)
+
     async def about(self, sail: dict[str, Any], kind: str, **body: Any) -> None:
         """Say something of a delivery."""
         told = {"delivery": sail["body"]["delivery"], "fence": sail["body"]["fence"], **body}
@@ -210,7 +215,9 @@ class UnixEnd(End):
     """What ended the call."""
 
     async def open(self) -> Self:
-        self.reader, self.writer = await asyncio.open_unix_connection(wire.socket_path(str(self.haven.home)))
+        self.reader, self.writer = await asyncio.open_unix_connection(
+            wire.socket_path(str(self.haven.home)), limit=wire.LINE_BYTES
+        )
         self._line({"hello": {"protocol": [1, 1], "client": "sdk", "version": "0"}})
         assert b"welcome" in await self.reader.readline()
         self._line({"id": 1, "op": "reach", "cwd": str(self.haven.home), "env": {}, **self.given})

@@ -12,11 +12,12 @@ from tallystick.app.calls import Call, CallerFacts
 from tallystick.app.desk.interface import Desk
 from tallystick.app.ports import Envelope
 from tallystick.core import events as ev
-from tallystick.core.errors import Refused, conflict, invalid, unavailable
+from tallystick.core.errors import Refused, conflict, invalid, not_found, unavailable
 from tallystick.core.limits import Limits
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import Carried, Turn
 from tallystick.edge.spoke.errors import refusal
+from tallystick.edge.spoke.fetching import Contents
 from tallystick.edge.spoke.line import Line, Link, LinkLine
 from tallystick.edge.spoke.moorings import Spoke, tell_mode
 from tallystick.edge.spoke.seen import Seen
@@ -40,6 +41,7 @@ class _Expected(NamedTuple):
     fence: int
     until: float
     said: list[f.Shape]
+    carried: asyncio.Event
 
 
 class Hub:
@@ -58,6 +60,7 @@ class Hub:
         self.limits = limits
         self.now = now
         self.shapes = shapes
+        self.contents = Contents(desk)
         self.spokes: dict[str, Spoke] = {}
         """By session."""
         self.carried: dict[str, Carried] = {}
@@ -176,7 +179,9 @@ class Hub:
         until = self._time() + EXPECTED_SECONDS
         self._expected = {known: one for known, one in self._expected.items() if one.until > self._time()}
         kept = {one.delivery for one in resume if one.do != "drop"}
-        self._expected |= {h.delivery: _Expected(session, h.fence, until, []) for h in held if h.delivery in kept}
+        for one in held:
+            if one.delivery in kept:
+                self._expected[one.delivery] = _Expected(session, one.fence, until, [], asyncio.Event())
 
     def carries(self, carried: Carried) -> None:
         """A delivery is on its way from now on."""
@@ -184,10 +189,24 @@ class Hub:
         expected = self._expected.pop(carried.envelope.delivery_id, None)
         if expected is not None:
             carried.fences.add(expected.fence)
+            expected.carried.set()
             for body in expected.said:
                 carried.hear(body)
 
     # --- deliveries ---------------------------------------------------------------------------------------------
+
+    async def held(self, session: str, delivery: str) -> str:
+        """The task of a delivery that is in the hands of a session; one that it has just come back with is waited for.
+        Refused for all others with the same words."""
+        expected = self._expected.get(delivery)
+        if expected is not None and expected.session == session:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(expected.until - self._time()):
+                    await expected.carried.wait()
+        carried = self.carried.get(delivery)
+        if carried is None or carried.envelope.session != session or carried.stopped.is_set():
+            raise not_found("This spoke holds no such delivery.", "Read references while their message is in hand.")
+        return carried.envelope.task_id
 
     def hear(self, visit: Visit, frame: f.Frame) -> None:
         """What a spoke says of a delivery."""
@@ -218,6 +237,7 @@ class Hub:
         if carried is None:
             return
         carried.recorded.set()
+        self.contents.forget(delivery)
         if carried.is_lost:
             self._given_up[delivery] = carried.envelope.session
             if len(self._given_up) > SETTLED:

@@ -16,6 +16,7 @@ from tallystick.core.offers import Offer
 from tallystick.core.state import Work
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import RETREAT_SECONDS, Carried, Terms, Turn
+from tallystick.edge.spoke.fetching import referred
 from tallystick.edge.spoke.hub import Hub
 
 ACK_SECONDS: Final = 5.0
@@ -73,6 +74,7 @@ class SpokeTransport:
             attempt=attempt,
             payload=msgspec.Raw(payload_of(text)),
             context=_context(text.brief.context),
+            references=tuple(map(referred, task.inputs)),
             deadline_at=task.deadline_at,
             caller=envelope.caller,
         )

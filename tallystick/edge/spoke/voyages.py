@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tallystick.app.desk import reach
-from tallystick.core.errors import unavailable
+from tallystick.core.errors import invalid, unavailable
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.seen import Outcome
 
@@ -54,12 +54,14 @@ async def sail(visit: Visit, frame: f.Frame) -> f.Ack:
     assert isinstance(body, f.Sail)  # noqa: S101 - the table of frames says so
     if len(visit.voyages) >= OPEN:
         raise unavailable(f"{OPEN} messages of this connection are still open.", "Wait until some have ended.")
+    context, inputs = _slice(body.context)
     form = reach.Sail(
         capability=header.target_capability,
         payload=_text(body.payload),
         msg_id=header.msg_id,
         key=header.dedup_key,
-        context=_text(body.context) if body.context else "",
+        context=_text(context) if context else "",
+        inputs=inputs,
         timeout_ms=header.timeout_ms or None,
         to=body.to,
         retry=body.retry,
@@ -147,6 +149,18 @@ def _frame(reached: reach.Reached) -> tuple[str, f.Shape] | None:
             link=reached.link,
         )
     return None
+
+
+def _slice(context: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The context without what it refers to, and that: it travels as the inputs of the task."""
+    rest = {key: value for key, value in context.items() if key != "references"}
+    try:
+        return rest, msgspec.convert(context.get("references", ()), f.References)
+    except msgspec.ValidationError as error:
+        raise invalid(f"The references of the context are not valid: {error}.", _REFERENCES) from None
+
+
+_REFERENCES: Final = "Name each by a path, a revision, REV:PATH, blob:SHA256 or a URL."
 
 
 def _text(value: Any) -> str:
