@@ -54,6 +54,7 @@ from tallystick.core.wake import Item
 from tallystick.edge.acp import AcpTransport, Around, DriveWaker, Registry
 from tallystick.edge.api import ApiServer, control_path, peer
 from tallystick.edge.api.errors import unforeseen
+from tallystick.edge.api.http.keyring import SpokeKeyring
 from tallystick.edge.api.strict import parse
 from tallystick.edge.api.verbs import VERBS, verbs
 from tallystick.edge.cli import Cli
@@ -63,7 +64,7 @@ from tallystick.edge.desktop import Desktop, is_installed
 from tallystick.edge.git import GitCommands
 from tallystick.edge.mcp import Extra, McpHttp, Protocol, Serving
 from tallystick.edge.process import ProcessRunner, prefixes
-from tallystick.edge.spoke import Guard, Hub, PostedFrames, Poster, ReachSocket, SpokeTransport
+from tallystick.edge.spoke import Guard, Hub, PostedFrames, Poster, ReachSocket, ShapeJudge, SpokeTransport
 from tallystick.store.blobs import BlobStore
 from tallystick.store.sqlite import SqliteStore
 
@@ -147,7 +148,10 @@ def assemble(
     orphans = Orphans(home, heads, runner, git, diagnostics)
     notifier = world.notifier or (Desktop() if settings.desktop and is_installed() else None)
     notices = [Notices(heads, notifier, diagnostics)] if notifier else []
+    for shown_here in notices:
+        shown_here.is_waited_for = reaches.is_followed
     first = FirstThings(heads, executor, store, new_id, _user(), os.getuid())
+    tokens, shapes = SpokeKeyring(home), ShapeJudge()
     desk = FrontDesk(
         Services(
             home=home,
@@ -176,6 +180,8 @@ def assemble(
             reaches=reaches,
             deliverer=deliverer,
             returning=Returning(store, heads, executor, deliverer, diagnostics),
+            tokens=tokens,
+            shapes=shapes,
             engine=store.engine(),
             examine=(*[part.examine for part in notices], wakes.examine),
         )
@@ -185,13 +191,15 @@ def assemble(
     _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, others, first, refusals, notices)
     executor.follow = _then(executor.follow, driving.committed, reaches.committed)
     protocol = Protocol(desk, diagnostics)
-    hub = _hub(desk, limits, clock, diagnostics, transports)
+    hub = _hub(desk, limits, clock, diagnostics, transports, shapes)
+    tokens.removed = hub.dismiss
+    executor.follow = _then(executor.follow, hub.committed)
     ops: dict[str, Handler] = {**_ops(desk, life, stop, protocol), "reach": hub}
     mcp = partial(McpHttp, protocol, parse, extra=world.mcp)
     sockets.server = ApiServer(ops, path=control_path(home), diagnostics=diagnostics)
     doors = [*_http(settings, desk, ops, diagnostics, announce, mcp, hub), sockets.server, hub]
     inside: list[Service] = [executor, first, custody, hints, orphans, verifier, driven, deliverer, duties, *notices]
-    return [Record(store, heads, clock), *inside, sessions, proofs, watches, wakes, *doors]
+    return [Record(store, heads, clock), shapes, *inside, sessions, proofs, watches, wakes, *doors]
 
 
 class Doors:
@@ -302,10 +310,15 @@ def _ops(
 
 
 def _hub(
-    desk: FrontDesk, limits: Limits, clock: HighWater, diagnostics: Diagnostics, transports: dict[str, Transport]
+    desk: FrontDesk,
+    limits: Limits,
+    clock: HighWater,
+    diagnostics: Diagnostics,
+    transports: dict[str, Transport],
+    shapes: ShapeJudge,
 ) -> Hub:
     """Where spokes and those who reach for them are connected, and how messages are handed to spokes."""
-    hub = Hub(desk, limits, clock.now, partial(unforeseen, diagnostics))
+    hub = Hub(desk, limits, clock.now, partial(unforeseen, diagnostics), shapes)
     transports["spoke"] = SpokeTransport(hub)
     return hub
 

@@ -21,7 +21,7 @@ def page() -> str:
     parts += [_frame(kind, (shape,)) for kind, shape in frames.TO_HOST.items()]
     parts.append("## From the host\n")
     parts += [_frame(kind, shapes) for kind, shapes in frames.FROM_HOST.items()]
-    nested = (frames.Offered, frames.Held, frames.Load, frames.Resume)
+    nested = (frames.Offered, frames.Held, frames.Load, frames.Resume, frames.Referred)
     parts += ["## Parts of frames\n", *(f"### {kind.__name__}\n\n{_words(kind)}\n\n{_table(kind)}" for kind in nested)]
     parts += ["## How frames travel\n", _TRAVEL, "## Codes\n", f"Of refusals: {codes(ERRORS[c] for c in ErrorCode)}"]
     parts += ["(see [errors](errors.md)). Of messages that were taken and end otherwise than with a result:\n"]
@@ -75,10 +75,16 @@ key that stands twice, a field that is not known, a value of another type: refus
 kind of frame is refused and the connection lives on; another version ends it. What is not said is left out.
 
 `msg_id` names the message that a frame is about: an answer carries the one of what it answers, and says in `of` which
-kind of frame that was. ANCHOR, HEARTBEAT, DRAIN and SETTLE have ids of their own.
+kind of frame that was. ANCHOR, HEARTBEAT, FETCH, DRAIN and SETTLE have ids of their own.
 
 A handler runs after the ACK of its BEGIN, never before; the host gives that ACK after BEGIN is in its log. Without a
 recorded BEGIN nothing has run. RESULT and FAIL are sent again until they are acknowledged or refused.
+
+A spoke that sends DRAIN takes nothing new until it is anchored again. The host sends DRAIN where people stop, pause or
+drain the spoke, its session, its workspace or everything: the spoke acknowledges, refuses what still comes with
+`unavailable`, and finishes what it has; what that is may be taken back by RETREAT. Once people resume it, the host
+sends the ACK of its ANCHOR once more, without `resume` and `secret`: from then on it takes work again. A spoke that
+anchors anew meanwhile gets the ACK, then DRAIN.
 """
 
 _TRAVEL = f"""\

@@ -12,7 +12,7 @@ from tallystick.sdk import channel, context, frames, outbox, tables
 from tallystick.sdk.errors import KINDS
 from tools.markdown import code, table
 
-_GIVEN = (tallystick.ReachHandle, tallystick.ReachMessage, tallystick.ReachResult, sdk.Link)
+_GIVEN = (tallystick.ReachHandle, tallystick.ReachMessage, tallystick.ReachResult, sdk.Link, sdk.Reference)
 """What a program is given and never makes."""
 
 _WIDTH = 110

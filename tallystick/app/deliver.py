@@ -338,6 +338,7 @@ class Deliverer:
             agent=agent,
             work=work,
             text=await self._words.first(work.task),
+            caller=self._heads.directory.alias_of(work.task.requester),
             note=await self._words.newest(work.task, ("changes", "answer")),
             adopted=adopted,
             purpose=purpose,

@@ -7,6 +7,7 @@ still stands in the inbox, so nothing of it is kept over a restart.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from tallystick.app.desk.forms import Finding
 from tallystick.app.diagnostics import Diagnostics
@@ -37,6 +38,8 @@ class Notices:
         self._opened: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._taken = 0
+        self.is_waited_for: Callable[[str], bool] = lambda _task_id: False
+        """Whether a program of the person waits for the outcome of that task."""
         self.trouble = ""
         """Why the last notice could not be shown; empty where it could."""
 
@@ -53,7 +56,10 @@ class Notices:
     def committed(self, recorded: ev.Recorded, rows: tuple[Row, ...]) -> None:
         """Rows were committed: note what a person is to be told, or no longer."""
         for standing in standings(rows, self._heads.committed_directory, recorded.actor.id):
-            if standing.attention is not None or standing.subject in self._told:
+            wanted = standing.attention
+            if wanted is not None and wanted.concern is Concern.RESULT and self.is_waited_for(wanted.task_id):
+                continue  # whoever waits for it is told at once, and by what it waits with
+            if wanted is not None or standing.subject in self._told:
                 self._tell(standing)
 
     def _tell(self, standing: Standing) -> None:

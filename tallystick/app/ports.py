@@ -400,6 +400,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     work: Work
     text: Text
     """The words of the assignment."""
+    caller: str = ""
+    """Who asks, as people call it: `@name`."""
     note: str = ""
     """Changes that were asked for, or an answer, when this is not the first time."""
     purpose: str = ""

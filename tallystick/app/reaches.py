@@ -35,6 +35,10 @@ class Reaches:
         for reader in self._readers.get(recorded.stream, ()):
             reader.told(recorded)
 
+    def is_followed(self, task_id: str) -> bool:
+        """Whether somebody waits for its outcome."""
+        return task_id in self._readers
+
     async def follow(self, task_id: str) -> AsyncIterator[Reached]:
         """Where the message is, then all that happens to it, ending with its result or failure."""
         reader = _Reader()

@@ -45,6 +45,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = 100
     heartbeat_seconds: Annotated[float, Meaning(gt=0, description="between two heartbeats of a spoke")] = 15.0
     reach_bytes: Annotated[int, Meaning(ge=256, description="payload of a message to a capability")] = 256 * 1024
+    reference_bytes: Annotated[
+        int, Meaning(ge=1024, description="one reference of a message that its holder reads through the host")
+    ] = 16 * 1024 * 1024
     reach_seconds: Annotated[
         float, Meaning(gt=0, description="how long the sender of a message to a capability waits, unless it says so")
     ] = 30.0

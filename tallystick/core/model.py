@@ -146,6 +146,16 @@ class ExternalReference(Value, frozen=True, tag="external"):
 Reference = GitReference | BlobReference | ExternalReference
 
 
+def as_typed(reference: Reference) -> str:
+    """A reference as people type it, in the form that means the same everywhere: `COMMIT:PATH`, `blob:SHA256`, URL."""
+    if isinstance(reference, BlobReference):
+        return f"blob:{reference.sha256}"
+    if isinstance(reference, ExternalReference):
+        return reference.target
+    place = f"{reference.commit}:{reference.path}" if reference.path else reference.commit
+    return f"{place}:{reference.lines[0]}-{reference.lines[1]}" if reference.lines else place
+
+
 class Part(Value, frozen=True):
     """One piece of a message or artifact: text or a reference."""
 

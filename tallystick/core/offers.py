@@ -90,8 +90,8 @@ def _check(offer: Offer) -> None:
     wanted(offer.name)
     if "@" in offer.name or _VERSION.fullmatch(offer.version) is None:
         raise invalid(f"{offer.version[:40]!r} is no version of {offer.name[:64]!r}.", "Write it like 1.0.")
-    if offer.domain and _DOMAIN.fullmatch(offer.domain) is None:
-        raise invalid(f"{offer.domain[:64]!r} is no domain.", "Use 1 to 63 characters from a-z, 0-9, '.', '_' and '-'.")
+    if offer.domain:
+        check_domain(offer.domain)
     if not 1 <= offer.weight <= HEAVIEST:
         raise invalid(f"The weight of {offer.name!r} must be between 1 and {HEAVIEST}.", "Give a number in that range.")
     if not 1 <= offer.concurrency <= MOST_AT_ONCE:
@@ -101,3 +101,10 @@ def _check(offer: Offer) -> None:
     for schema in (offer.schema, offer.result_schema):
         if len(schema) > SCHEMA_BYTES:
             raise invalid(f"A schema of {offer.name!r} is longer than {SCHEMA_BYTES} bytes.", "Shorten it.")
+
+
+def check_domain(domain: str) -> str:
+    """The domain, or a refusal of what can be none."""
+    if _DOMAIN.fullmatch(domain) is None:
+        raise invalid(f"{domain[:64]!r} is no domain.", "Use 1 to 63 characters from a-z, 0-9, '.', '_' and '-'.")
+    return domain

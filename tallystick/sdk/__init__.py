@@ -18,6 +18,7 @@ from tallystick.sdk.errors import (
 )
 from tallystick.sdk.link import Link, LinkLost, MemoryLink
 from tallystick.sdk.message import ReachMessage
+from tallystick.sdk.reference import Reference
 from tallystick.sdk.result import ReachHandle, ReachResult
 from tallystick.sdk.schema import Schema
 from tallystick.sdk.spoke import Spoke
@@ -38,6 +39,7 @@ __all__ = [
     "ReachResult",
     "ReachTimeout",
     "ReachUnverified",
+    "Reference",
     "Schema",
     "Spoke",
 ]

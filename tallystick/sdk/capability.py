@@ -88,9 +88,10 @@ def target_of(target: str | Capability) -> str:
 def plain(value: Any, what: str) -> Any:
     """A payload as plain JSON values. Raises `ReachRefused` `invalid` for what JSON cannot carry, or too much of it."""
     from tallystick.sdk.frames import PAYLOAD_BYTES
+    from tallystick.sdk.reference import as_text
 
     try:
-        encoded = msgspec.json.encode(value)
+        encoded = msgspec.json.encode(value, enc_hook=as_text)
         found = msgspec.json.decode(encoded)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise invalid(

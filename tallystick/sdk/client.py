@@ -114,7 +114,8 @@ class ReachClient:
         - `dedup_key`: names what is asked for, from the business (`report-2024-12-15`), never from the clock. The same
           key and payload again gets the first outcome, also while it is under way; another payload is a `conflict`.
           Without a key, sending twice is asking twice.
-        - `context`: a `ContextSlice`, or a dict with its fields; at most 8 KiB.
+        - `context`: a `ContextSlice`, or a dict with its fields; at most 8 KiB. Its references are looked up by the
+          host, from this program's working directory where it runs on the host's machine.
         - `to`: `one` of the holders, by weight and load, or `all`.
         - `retry`: `retreat` tries again, 2 4 8 16 32 s apart, what provably did not begin; `none` never.
         - `wait`: False returns a `ReachHandle` as soon as the host has the message on its disk.

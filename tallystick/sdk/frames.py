@@ -12,7 +12,7 @@ from tallystick.sdk.ids import new_id
 VERSION = 1
 """The one version of the protocol that this SDK speaks."""
 
-TYPES = frozenset("ANCHOR HEARTBEAT SAIL ACK BEGIN PROGRESS RESULT FAIL RETREAT SETTLE DRAIN".split())
+TYPES = frozenset("ANCHOR HEARTBEAT SAIL ACK BEGIN PROGRESS FETCH RESULT FAIL RETREAT SETTLE DRAIN".split())
 """All types of frames."""
 
 PAYLOAD_BYTES = 256 * 1024
@@ -41,6 +41,16 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """The trace context of OpenTelemetry (W3C), carried through."""
 
 
+class Referred(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One reference of a SAIL that reaches a spoke; its place in the list is its index."""
+
+    kind: str
+    text: str
+    name: str = ""
+    sha256: str = ""
+    size: int | None = None
+
+
 class Sail(msgspec.Struct, frozen=True, kw_only=True):
     """Body of a SAIL that reaches a spoke."""
 
@@ -50,6 +60,7 @@ class Sail(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 1
     payload: Any = None
     context: dict[str, Any] = {}
+    references: tuple[Referred, ...] = ()
     deadline_at: float | str | None = None
     caller: Any = None
 

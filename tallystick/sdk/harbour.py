@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable
+from contextlib import suppress
 
 from tallystick.sdk.channel import Channel, pauses
 from tallystick.sdk.errors import ReachError, ReachRefused, reach_error
-from tallystick.sdk.frames import Frame, Heard
+from tallystick.sdk.frames import Frame, Heard, frame
 from tallystick.sdk.link import Dial, LinkLost
 from tallystick.sdk.voyage import Voyage
 
@@ -121,8 +122,16 @@ class Harbour:
     async def _hear(self, heard: Heard) -> None:
         self._heard.set()
         voyage = self._voyages.get(heard.msg_id)
-        if voyage is not None:
-            voyage.hear(heard)
+        if voyage is None:
+            return
+        voyage.hear(heard)
+        if voyage.outcome.done():
+            await self._has(voyage, heard.kind)
+
+    async def _has(self, voyage: Voyage, kind: str) -> None:
+        """The outcome is in this process: it need not stand in an inbox as well."""
+        with suppress(LinkLost):
+            await self._channel.send(frame("ACK", {"of": kind, "task_id": voyage.task_id}, msg_id=voyage.msg_id))
 
 
 async def _within(seconds: float, event: Awaitable[object]) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tallystick.sdk.context import ContextSlice
+from tallystick.sdk.context import GivenSlice
 from tallystick.sdk.errors import invalid
 from tallystick.sdk.frames import Header, Sail
 
@@ -20,15 +20,16 @@ class ReachMessage:
     """One message, as its handler gets it.
 
     - `payload`: what was sent: plain JSON values, or an instance of the capability's Struct.
-    - `context`: the `ContextSlice` that came along.
+    - `context`: the `ContextSlice` that came along; each of its `references` is a `Reference`, read by
+      `await reference.resolve()`.
     - `header`: the frame's header: `msg_id target_capability source_spoke dedup_key timeout_ms reply_to` and so on.
     - `trace_id`, `task_id`, `msg_id`: as the host's record has them (`tally trace`, `tally show`).
     - `attempt`: 1, then one more each time the host had it tried anew.
     - `deadline_at`: when the caller's wait ends, UTC seconds; None where it has no end.
-    - `caller`: the alias of who asked; empty for the person.
+    - `caller`: who asked, as `@name`.
     """
 
-    def __init__(self, header: Header, sail: Sail, payload: Any, context: ContextSlice, tell: Tell) -> None:
+    def __init__(self, header: Header, sail: Sail, payload: Any, context: GivenSlice, tell: Tell) -> None:
         self.payload = payload
         self.context = context
         self.header = header

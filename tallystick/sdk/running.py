@@ -119,6 +119,7 @@ class Running:
         told: list[dict[str, object]] = [
             {"delivery": one.delivery, "fence": one.fence, "state": self.works.stage_of(one)} for one in held[:_HELD]
         ]
+        self.works.is_held = False  # the host says so again where it is still meant
         anchor = self._plan.anchor(self._store.id, self._incarnation, told)
         try:
             answer = await self.channel.ask(anchor, seconds=_ANCHOR_SECONDS)
@@ -139,8 +140,10 @@ class Running:
         elif heard.kind == "RETREAT":
             self._start(heard)
         elif heard.kind == "DRAIN":
-            self.works.is_draining = True
+            self.works.is_held = True
             await self.channel.send(frame("ACK", {"of": "DRAIN"}, msg_id=heard.msg_id))
+        elif heard.kind == "ACK" and heard.body.get("of") == "ANCHOR":
+            self.works.is_held = False  # unasked: a person lets it take work again
         elif heard.kind == "FAIL":
             log.warning("The host refused a frame: %s %s", heard.body.get("message"), heard.body.get("remedy", ""))
         elif heard.kind != "ACK":

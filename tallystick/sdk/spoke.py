@@ -39,7 +39,8 @@ class Spoke:
       the result. What it raises becomes a FAIL with its type and message; the stack trace stays here, in the log
       `tallystick.sdk`.
     - `hub_url`: `https://HOST[:PORT]` or `http://127.0.0.1:PORT` of a host that listens; None: the host of this
-      machine by its socket, started if there is none.
+      machine by its socket, started if there is none. Its certificate is checked by the authorities of this machine,
+      or those in the file that the environment variable SSL_CERT_FILE names.
     - `token`: the spoke's token for `hub_url`; for a loopback address that of this user is found by itself.
     - `store`: the file in which it keeps what it began and what came of it. Default: `SPOKE_ID.db` in this platform's
       directory for the state of programs, in a folder for the host it belongs to; not in `TALLY_HOME`, which is the

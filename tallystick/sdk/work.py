@@ -6,17 +6,20 @@ import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from tallystick.sdk.capability import Capability
 from tallystick.sdk.channel import Channel, pauses
 from tallystick.sdk.context import slice_from
 from tallystick.sdk.errors import ReachError
+from tallystick.sdk.fetching import fetched
 from tallystick.sdk.frames import Heard, Sail, frame
 from tallystick.sdk.handlers import Handler, is_coroutine, outcome_of
 from tallystick.sdk.link import LinkLost
 from tallystick.sdk.message import ReachMessage
 from tallystick.sdk.outbox import ACK_SECONDS, Outbox
+from tallystick.sdk.reference import Reference
 from tallystick.sdk.store import SpokeStore
 from tallystick.sdk.tables import Ask, Outcome
 
@@ -88,12 +91,16 @@ class Work:
         """From the queue to the outbox."""
         try:
             payload = self._station.capability.checks.check_payload(self._sail.payload, self._where)
-            context = slice_from(self._sail.context)
+            context = slice_from(self._sail.context, self._references())
         except ReachError as error:
             self._answer(Outcome(code=error.code, message=str(error), began=False))
             return
         self._message = ReachMessage(self._heard.header, self._sail, payload, context, self._tell)
         await self._in_a_slot(self._message)
+
+    def _references(self) -> tuple[Reference, ...]:
+        fetch = partial(fetched, self._bench.channel, self.ask.delivery)
+        return tuple(Reference(told, index, fetch) for index, told in enumerate(self._sail.references))
 
     async def _in_a_slot(self, message: ReachMessage) -> None:
         station = self._station

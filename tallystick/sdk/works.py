@@ -23,6 +23,9 @@ class Works:
 
     def __init__(self, bench: Bench, stations: Iterable[Station]) -> None:
         self.is_draining = False
+        """It was asked to by its own program."""
+        self.is_held = False
+        """The host asked, because a person wants it; until it says otherwise."""
         self._bench = bench
         self._stations = {station.capability.name: station for station in stations}
         self._by_effect: dict[tuple[str, str], Work] = {}
@@ -79,7 +82,7 @@ class Works:
         return True
 
     def _station(self, heard: Heard) -> Station:
-        if self.is_draining:
+        if self.is_draining or self.is_held:
             raise ReachRefused("unavailable", "This spoke takes no new messages: it is draining.", "Try another.")
         name = heard.header.target_capability.partition("@")[0]
         station = self._stations.get(name)
@@ -175,6 +178,12 @@ class Works:
                 self._bench.outbox.post_once(delivery, work.ask.message, gone)
 
 
+def _rests_on(sail: Sail) -> dict[str, Any]:
+    """The context with what it refers to: the same words with other content are another request."""
+    referred = {"references": msgspec.to_builtins(sail.references)} if sail.references else {}
+    return {**(sail.context or {}), **referred}
+
+
 def ask_of(heard: Heard, sail: Sail, station: Station) -> Ask:
     """What the store knows a delivery by. A key counts among those of its caller, as at the host; without one the
     message is its own key."""
@@ -186,7 +195,7 @@ def ask_of(heard: Heard, sail: Sail, station: Station) -> Ask:
         message=heard.msg_id,
         capability=station.capability.name,
         key=msgspec.json.encode(scope).decode(),
-        digest=digest_of(sail.payload, sail.context or {}),
+        digest=digest_of(sail.payload, _rests_on(sail)),
         task=sail.task_id,
         is_idempotent=station.capability.idempotent,
     )

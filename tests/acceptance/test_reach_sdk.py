@@ -25,6 +25,7 @@ from tallystick import (
     ReachTimeout,
     Spoke,
 )
+from tallystick.app.desk import forms
 from tallystick.edge.spoke.line import LinkLine
 from tallystick.sdk import ContextSlice, LinkLost, MemoryLink, Schema
 from tests.support.ends import PATIENCE, Haven
@@ -157,6 +158,26 @@ async def test_what_a_handler_raises_comes_back_as_an_error(harbour: Harbour) ->
     assert caught.value.code == "failed"
     assert caught.value.task_id.startswith("tsk_")
     assert "Traceback" not in str(caught.value)
+
+
+async def test_what_a_message_refers_to_is_read_by_its_handler(harbour: Harbour) -> None:
+    words = bytes(range(256)) * 3000
+    digest = harbour.haven.desk.s.blobs.put(words)
+
+    async def read(message: ReachMessage) -> Any:
+        (found,) = message.context.references
+        both = await asyncio.gather(found.resolve(), found.resolve())
+        return [found, found.kind, found.size, [content == words for content in both]]
+
+    def in_a_thread(message: ReachMessage) -> Any:
+        return message.context.references[0].read() == words
+
+    await harbour.spoke({"Read": read, "Thread": in_a_thread})
+    async with harbour.client() as client:
+        context = ContextSlice(references=(f"blob:{digest}",))
+        found = await client.sail("Read", 1, context=context)
+        assert found.payload == [f"blob:{digest}", "blob", len(words), [True, True]]
+        assert (await client.sail("Thread", 1, context=context)).payload
 
 
 async def test_the_same_key_again_gets_the_first_result_and_another_body_a_conflict(harbour: Harbour) -> None:
@@ -320,6 +341,75 @@ async def test_a_message_sent_by_a_handler_is_a_child_in_the_same_trace(local: H
     assert [one.trace_id for one in seen] == [found.trace_id] * 2
     shown = await local.haven.desk.show(await local.haven.person(), seen[1].task_id)
     assert shown.parent == seen[0].task_id
+
+
+async def test_a_handler_is_told_the_name_of_who_asked(local: Harbour) -> None:
+    async def who(message: ReachMessage) -> str:
+        return str(message.caller)
+
+    await local.spoke({"Who": who})
+    await local.haven.desk.join(await local.haven.person(), forms.Join(name="asker"))
+    async with local.client() as person, local.client(sender="asker") as agent:
+        name = (await local.haven.desk.whoami(await local.haven.person())).name
+        assert (await person.sail("Who", 1)).payload == name
+        assert (await agent.sail("Who", 1)).payload == "@asker"
+
+
+async def test_a_spoke_that_a_person_drains_finishes_what_it_has_and_takes_more_once_resumed(harbour: Harbour) -> None:
+    runs, release = asyncio.Event(), asyncio.Event()
+
+    async def slow(message: ReachMessage) -> Any:
+        runs.set()
+        await release.wait()
+        return message.payload
+
+    desk, person = harbour.haven.desk, await harbour.haven.person()
+    spoke = await harbour.spoke({"Slow": slow}, "s-1")
+    assert spoke._running is not None
+    works, number = spoke._running.works, spoke._running.channel.number
+    async with harbour.client() as client:
+        first = await client.sail("Slow", 1, timeout_ms=60_000, wait=False)
+        await asyncio.wait_for(runs.wait(), PATIENCE)
+        await desk.set_mode(person, "drain", "@s-1")
+        await eventually(lambda: works.is_held)
+        assert [route.status for route in (await desk.routes(person)).routes] == ["draining"]
+        second = await client.sail("Slow", 2, timeout_ms=60_000, wait=False)
+        release.set()
+        assert (await first.result()).payload == 1
+        assert await second.state() == "IDLE"
+        await desk.set_mode(person, "resume", "@s-1")
+        assert (await second.result()).payload == 2
+    assert not works.is_held
+    assert spoke._running.channel.number == number, "it kept its connection"
+
+
+@pytest.mark.parametrize("mode", ["drain", "pause", "stop"])
+@pytest.mark.parametrize("target", ["workspace", "all"])
+async def test_what_a_person_says_of_a_whole_workspace_or_of_everything_reaches_its_spokes(
+    local: Harbour, mode: str, target: str
+) -> None:
+    desk, person = local.haven.desk, await local.haven.person()
+    spoke = await local.spoke({"Echo": echo}, "s-1")
+    assert spoke._running is not None
+    works = spoke._running.works
+    await desk.set_mode(person, mode, target)
+    await eventually(lambda: works.is_held)
+    await desk.set_mode(person, "resume", target)
+    await eventually(lambda: not works.is_held)
+
+
+async def test_a_spoke_that_comes_while_a_person_has_it_drained_is_told_so(local: Harbour) -> None:
+    desk, person = local.haven.desk, await local.haven.person()
+    spoke = await local.spoke({"Echo": echo}, "s-1")
+    await spoke.stop()
+    await desk.set_mode(person, "pause", "@s-1")
+    again = await local.spoke({"Echo": echo}, "s-1")
+    assert again._running is not None
+    works = again._running.works
+    await eventually(lambda: works.is_held)
+    await desk.set_mode(person, "resume", "@s-1")
+    async with local.client() as client:
+        assert (await client.sail("Echo", 1)).payload["echo"] == 1
 
 
 async def test_a_domain_is_seen_only_from_inside(local: Harbour) -> None:

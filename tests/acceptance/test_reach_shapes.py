@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -34,12 +35,72 @@ async def ended(client: End, msg_id: str) -> dict[str, Any]:
 async def test_a_payload_of_another_shape_reaches_nobody_and_is_told_with_the_place(haven: Haven) -> None:
     spoke, client = await haven.end("memory"), await haven.end("memory")
     await spoke.anchor(offer={"schema": TAKES})
-    told = await ended(client, await client.sail({"path": 5}))
-    assert told["code"] == "invalid"
-    assert "$.path" in told["message"]
+    await client.sail({"path": 5})
+    told = (await client.hear("FAIL"))["body"]
+    assert (told["of"], told["code"]) == ("SAIL", "invalid")
+    assert "$.path: 5 is not of type 'string'" in told["message"]
+    assert (await haven.desk.board(await haven.person(), everything=True)).tasks == ()
     right = await client.sail({"path": "/etc/hostname"})
     assert (await spoke.begin())["body"]["payload"] == {"path": "/etc/hostname"}
     assert right
+
+
+async def test_a_payload_that_one_of_several_holders_takes_is_let_in(haven: Haven) -> None:
+    strict, other, client = [await haven.end("memory") for _ in range(3)]
+    await strict.anchor(offer={"schema": TAKES})
+    await other.anchor("echo-2", store="s2", process="2@2", offer={"schema": GIVES})
+    await client.sail({"lines": 3})
+    assert (await client.hear("ACK"))["body"]["of"] == "SAIL"
+
+
+async def test_what_was_let_in_is_checked_again_when_it_is_handed_over(haven: Haven) -> None:
+    spoke, client = await haven.end("memory"), await haven.end("memory")
+    await spoke.anchor()
+    await client.sail("first")
+    sail = await spoke.begin()
+    waits = await client.sail({"path": 5}, dedup_key="k")
+    assert (await client.hear("ACK"))["body"]["of"] == "SAIL"
+    held = [{"delivery": sail["body"]["delivery"], "fence": sail["body"]["fence"], "state": "running"}]
+    await spoke.anchor(offer={"schema": TAKES}, held=held)
+    await client.sail({"path": 5}, dedup_key="k", msg_id=waits)
+    again = [await client.hear() for _ in range(3)]
+    assert any(frame["body"].get("duplicate") for frame in again), "a message that was let in once is not refused"
+    await spoke.about(sail, "RESULT", payload=1)
+    told = await ended(client, waits)
+    assert (told["code"], "$.path" in told["message"]) == ("invalid", True)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "^(a+)+$"},
+        {"patternProperties": {"^(a|a)*$": {}}},
+        {"$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)} | {"d60": {}}}
+        | {"$ref": "#/$defs/d0"},
+    ],
+    ids=["pattern", "names", "doubling"],
+)
+async def test_a_schema_that_would_take_years_holds_up_nobody(haven: Haven, schema: dict[str, Any]) -> None:
+    spoke, client = await haven.end("memory"), await haven.end("memory")
+    await spoke.anchor(capabilities=[{"name": "Slow", "schema": json.dumps(schema)}, {"name": "Echo"}])
+    long = "a" * 60 + "!"
+    await client.sail({long: 1} if "patternProperties" in schema else long, "Slow")
+    await client.sail("quick")
+    quick = await client.hear("ACK")
+    assert quick["body"]["of"] == "SAIL"
+    told = (await client.hear("FAIL"))["body"]
+    assert (told["code"], "cannot be applied within" in told["message"]) == ("invalid", True)
+    assert (await spoke.begin())["body"]["payload"] == "quick"
+
+
+async def test_the_process_that_checks_shapes_ends_with_the_host(tmp_path: Path) -> None:
+    async with Haven(tmp_path / "home") as haven:
+        spoke = await haven.end("memory")
+        await spoke.anchor(offer={"schema": TAKES})
+        child = haven.hub.shapes._child
+        assert child is not None
+        assert child.returncode is None
+    assert child.returncode is not None
 
 
 async def test_a_result_of_another_shape_is_a_failure_and_is_compensated(haven: Haven) -> None:

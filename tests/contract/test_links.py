@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -87,6 +88,37 @@ async def test_the_span_of_the_sender_goes_to_the_spoke_and_back_with_what_is_to
     assert sail["header"]["traceparent"] == SPAN
     await spoke.about(sail, "RESULT", payload=2)
     assert [(await client.hear(told))["header"]["traceparent"] for told in ("BEGIN", "RESULT")] == [SPAN, SPAN]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_a_message_refers_to_is_named_and_read_part_by_part(haven: Haven, client: End, kind: str) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor()
+    words = bytes(range(256)) * 1025
+    digest = haven.desk.s.blobs.put(words)
+    await client.sail(1, context={"goal": "g", "references": [f"blob:{digest}", "https://example.org/x"]})
+    await client.hear("ACK")
+    sail = await spoke.begin()
+    blob = {"kind": "blob", "text": f"blob:{digest}", "sha256": digest, "size": len(words)}
+    assert sail["body"]["references"] == [blob, {"kind": "external", "text": "https://example.org/x"}]
+    assert sail["body"]["context"] == {"goal": "g"}
+    parts = b""
+    for is_last in (False, True):
+        asked = await spoke.fetch(sail, 0, len(parts))
+        answer = await spoke.hear("ACK")
+        body = answer["body"]
+        assert (answer["header"]["msg_id"], body["of"]) == (asked, "FETCH")
+        assert (body["size"], body["sha256"], body.get("more", False)) == (len(words), digest, not is_last)
+        parts += base64.b64decode(body["bytes"])
+    assert parts == words
+    for index, code in ((1, "unsupported"), (2, "not_found")):
+        asked = await spoke.fetch(sail, index)
+        refused = await spoke.hear("FAIL")
+        assert (refused["header"]["msg_id"], refused["body"]["code"]) == (asked, code)
+    await spoke.about(sail, "RESULT", payload=1)
+    assert (await spoke.hear("ACK"))["body"]["of"] == "RESULT"
+    await spoke.fetch(sail, 0)
+    assert (await spoke.hear("FAIL"))["body"]["code"] == "not_found", "it is not in hand any more"
 
 
 @pytest.mark.parametrize("kind", LASTING)

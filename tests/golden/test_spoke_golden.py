@@ -14,8 +14,10 @@ import msgspec
 import pytest
 
 from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.model import BlobReference, ExternalReference, GitReference
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.errors import ERRORS, refusal
+from tallystick.edge.spoke.fetching import referred
 from tallystick.edge.spoke.reading import read
 
 FILE = Path(__file__).parent / "spoke" / "frames.json"
@@ -23,6 +25,16 @@ MSG, OWN = "msg_01JA0000000000000000000001", "msg_01JA0000000000000000000002"
 DLV, TASK, TRACE = "dlv_01JA0000000000000000000003", "tsk_01JA0000000000000000000004", "trc_01JA0000000000000000000005"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 OFFER = f.Offered(name="FileSummarize", domain="data-team", concurrency=2, schema='{"type":"object"}', standing=True)
+COMMIT, SHA256 = "5e" * 20, "ab" * 32
+REFERRED = tuple(
+    referred(found)
+    for found in (
+        GitReference("rep_1", COMMIT, "README.md", "6f" * 20, SHA256, 4),
+        GitReference("rep_1", COMMIT, "README.md", "6f" * 20, SHA256, 400, lines=(10, 20), lines_sha256="cd" * 32),
+        BlobReference(SHA256, 262153, "notes.md"),
+        ExternalReference("https://example.org/x"),
+    )
+)
 SPOKE = "agent-file-summary-01"
 
 
@@ -31,7 +43,8 @@ def to_host() -> dict[str, f.Frame]:
     held = (f.Held(delivery=DLV, fence=1, state="done"),)
     anchor = f.Anchor(spoke_id=SPOKE, store="9f1c", incarnation="4711@99", capabilities=(OFFER,), held=held)
     from_spoke = {"source_spoke": SPOKE}
-    sail = f.Sail(payload={"file_path": "/etc/hostname"}, context={"goal": "a report"}, domain="data-team", group="g-1")
+    context = {"goal": "a report", "references": ["notes.md", "HEAD:README.md"]}
+    sail = f.Sail(payload={"file_path": "/etc/hostname"}, context=context, domain="data-team", group="g-1")
     return {
         "ANCHOR": f.frame("ANCHOR", OWN, anchor, **from_spoke),
         "HEARTBEAT": f.frame("HEARTBEAT", OWN, f.Heartbeat(load={"FileSummarize": f.Load(running=1)}), **from_spoke),
@@ -40,6 +53,7 @@ def to_host() -> dict[str, f.Frame]:
         "PROGRESS": f.frame(
             "PROGRESS", MSG, f.Progress(delivery=DLV, fence=1, text="half", fraction=0.5), **from_spoke
         ),
+        "FETCH": f.frame("FETCH", OWN, f.Fetch(delivery=DLV, index=1, offset=262144), **from_spoke),
         "RESULT": f.frame("RESULT", MSG, f.Result(delivery=DLV, fence=1, payload={"n": 1}, digest="ab"), **from_spoke),
         "FAIL": f.frame("FAIL", MSG, f.Failure(delivery=DLV, fence=1, code="failed", message="No file.", began=True)),
         "DRAIN": f.frame("DRAIN", OWN, f.Nothing(), **from_spoke),
@@ -68,6 +82,7 @@ def from_host() -> dict[str, f.Frame]:
         attempt=1,
         payload={"file_path": "/etc/hostname"},
         context={"goal": "a report"},
+        references=REFERRED,
         deadline_at=1735689600.0,
         caller="@alice",
     )
@@ -81,11 +96,13 @@ def from_host() -> dict[str, f.Frame]:
         resume=(f.Resume(delivery=DLV, do="resend"),),
     )
     sailed = f.Ack(of="SAIL", task_id=TASK, trace_id=TRACE, link="IDLE", promise="live")
+    part = f.Ack(of="FETCH", delivery=DLV, bytes=b"the words", size=262153, sha256=SHA256, more=True)
     absent = Refused(ErrorCode.NO_ROUTE, "Nobody offers FileSummarize.", "Start a spoke that does.")
     return {
         "ACK of ANCHOR": f.frame("ACK", OWN, anchored),
         "ACK of BEGIN": f.frame("ACK", MSG, f.Ack(of="BEGIN", delivery=DLV)),
         "ACK of RESULT": f.frame("ACK", MSG, f.Ack(of="RESULT", delivery=DLV)),
+        "ACK of FETCH": f.frame("ACK", OWN, part),
         "ACK of SAIL": f.frame("ACK", MSG, sailed),
         "ACK of RETREAT": f.frame("ACK", MSG, f.Ack(of="RETREAT", link="PROVISIONED")),
         "SAIL": f.frame(

@@ -15,6 +15,7 @@ import httpx
 import pytest
 import websockets
 
+from tallystick.core.errors import Refused
 from tallystick.edge.api.http.tokens import make_token
 from tests.support import ends
 from tests.support.ends import PATIENCE, End, Haven, Lost, new_id
@@ -210,6 +211,78 @@ async def test_a_token_that_is_made_or_taken_away_counts_at_once(haven: Haven) -
         await haven.end("websocket", token=token)
 
 
+async def test_a_person_makes_a_token_that_is_shown_once_and_kept_as_a_digest(haven: Haven) -> None:
+    person = await haven.person()
+    made = await haven.desk.add_token(person, "remote-1", ("data",))
+    end = await haven.end("websocket", token=made.token)
+    assert (await end.anchor("remote-1", offer={"domain": "data"}))["of"] == "ANCHOR"
+    listed = await haven.desk.tokens(person)
+    assert [(token.name, token.domains, token.fault) for token in listed.tokens] == [("remote-1", ("data",), "")]
+    file = haven.home / "tokens" / "remote-1"
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    kept = [path for path in haven.home.rglob("*") if path.is_file() and made.token.encode() in path.read_bytes()]
+    assert kept == []
+    assert "token made" in {line["kind"] for line in haven.desk.s.diagnostics.newest(50)}
+
+
+@pytest.mark.parametrize("kind", ["websocket", "posted"])
+async def test_a_token_that_is_taken_away_ends_the_connections_that_it_opened_and_no_others(
+    haven: Haven, kind: str
+) -> None:
+    person = await haven.person()
+    made = await haven.desk.add_token(person, "remote-1")
+    gone, stays = await haven.end(kind, token=made.token), await haven.end("websocket")
+    await gone.anchor("remote-1")
+    await stays.anchor("stays-1", store="s2", process="2@2")
+    await haven.desk.remove_token(person, "remote-1")
+    async with asyncio.timeout(PATIENCE):
+        while any(visit.bound_to for visit in haven.hub._visits):  # noqa: ASYNC110 - nobody is told of the end of a visit
+            await asyncio.sleep(0)
+    assert {spoke.name for spoke in haven.hub.spokes.values()} == {"stays-1"}
+    with pytest.raises(websockets.InvalidStatus):
+        await haven.end("websocket", token=made.token)
+    await lives(stays)
+    with pytest.raises(Refused, match="no token"):
+        await haven.desk.remove_token(person, "remote-1")
+
+
+async def test_a_token_that_is_made_anew_takes_the_place_of_the_older_one(haven: Haven) -> None:
+    person = await haven.person()
+    older = (await haven.desk.add_token(person, "remote-1")).token
+    end = await haven.end("websocket", token=older)
+    await end.anchor("remote-1")
+    newer = await haven.desk.add_token(person, "remote-1", ("data",))
+    assert newer.replaced
+    with pytest.raises(Lost):
+        await end.hear()
+    with pytest.raises(websockets.InvalidStatus):
+        await haven.end("websocket", token=older)
+    assert (await (await haven.end("websocket", token=newer.token)).anchor("remote-1"))["of"] == "ANCHOR"
+
+
+async def test_only_a_person_makes_sees_and_takes_away_tokens(haven: Haven) -> None:
+    end = await haven.end("memory")
+    await end.anchor("echo-1")
+    agent = await haven.desk.guest(haven.facts, as_name="echo-1")
+    for verb in (
+        haven.desk.add_token(agent, "remote-1"),
+        haven.desk.tokens(agent),
+        haven.desk.remove_token(agent, "remote-1"),
+    ):
+        with pytest.raises(Refused, match="Only a person"):
+            await verb
+    assert not (haven.home / "tokens").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "", "Über", "a" * 64, "human", ".x"])
+async def test_a_token_is_made_for_no_name_that_a_spoke_cannot_have(haven: Haven, name: str) -> None:
+    with pytest.raises(Refused):
+        await haven.desk.add_token(await haven.person(), name)
+    with pytest.raises(Refused, match="domain"):
+        await haven.desk.add_token(await haven.person(), "remote-1", ("a b",))
+    assert not (haven.home / "tokens").exists()
+
+
 @pytest.mark.parametrize("spoiled", ["mode", "words", "link"])
 async def test_a_token_file_that_cannot_be_trusted_opens_nothing_and_locks_nobody_out(
     haven: Haven, tmp_path: Path, spoiled: str
@@ -227,6 +300,10 @@ async def test_a_token_file_that_cannot_be_trusted_opens_nothing_and_locks_nobod
     with pytest.raises(websockets.InvalidStatus):
         await haven.end("websocket", token=token)
     await lives(await haven.end("websocket"))
+    (listed,) = (await haven.desk.tokens(await haven.person())).tokens
+    assert "cannot be trusted" in listed.fault
+    await haven.desk.remove_token(await haven.person(), "remote-1")
+    assert (await haven.desk.tokens(await haven.person())).tokens == ()
 
 
 # --- addresses that are posted to -------------------------------------------------------------------------------

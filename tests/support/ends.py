@@ -19,6 +19,8 @@ from tallystick import bootstrap, wire
 from tallystick.app.calls import CallerFacts
 from tallystick.app.clock import Chance, SystemClock
 from tallystick.app.home import HomeGuard
+from tallystick.app.ports import Notifier
+from tallystick.assembly import World
 from tallystick.config import Settings
 from tallystick.core.identity import Prefix, make_id
 from tallystick.core.limits import Limits
@@ -40,8 +42,17 @@ class Lost(Exception):
 class Haven:
     """`async with Haven(path) as haven`: a whole host in this process. `restart` as after an ordered stop."""
 
-    def __init__(self, home: Path, *, listen: bool = False, callbacks: tuple[str, ...] = (), **limits: Any) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        listen: bool = False,
+        callbacks: tuple[str, ...] = (),
+        notifier: Notifier | None = None,
+        **limits: Any,
+    ) -> None:
         self.home = home
+        self._world = World(notifier=notifier)
         self._settings = Settings(
             home=home,
             limits=Limits(**limits),
@@ -64,7 +75,7 @@ class Haven:
         await self.stop()
 
     async def start(self) -> None:
-        self._host = bootstrap.build(self._settings)
+        self._host = bootstrap.build(self._settings, self._world)
         for service in self._host.services:
             await service.start()
         self.hub = next(service for service in self._host.services if isinstance(service, Hub))
@@ -185,6 +196,11 @@ class End:
         assert (ack["body"]["of"], ack["body"]["delivery"]) == ("BEGIN", sail["body"]["delivery"])
         return sail
 
+    async def fetch(self, sail: dict[str, Any], index: int, offset: int = 0) -> str:
+        """Ask for a reference of a delivery; the id of the question."""
+        asked = {"delivery": sail["body"]["delivery"], "index": index, "offset": offset}
+        return await self.say("FETCH", asked, source_spoke=self.name)
+
     async def about(self, sail: dict[str, Any], kind: str, **body: Any) -> None:
         """Say something of a delivery."""
         told = {"delivery": sail["body"]["delivery"], "fence": sail["body"]["fence"], **body}
@@ -199,7 +215,9 @@ class UnixEnd(End):
     """What ended the call."""
 
     async def open(self) -> Self:
-        self.reader, self.writer = await asyncio.open_unix_connection(wire.socket_path(str(self.haven.home)))
+        self.reader, self.writer = await asyncio.open_unix_connection(
+            wire.socket_path(str(self.haven.home)), limit=wire.LINE_BYTES
+        )
         self._line({"hello": {"protocol": [1, 1], "client": "sdk", "version": "0"}})
         assert b"welcome" in await self.reader.readline()
         self._line({"id": 1, "op": "reach", "cwd": str(self.haven.home), "env": {}, **self.given})

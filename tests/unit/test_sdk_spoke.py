@@ -369,6 +369,27 @@ async def test_the_host_may_ask_for_a_drain(hub: ScriptedHub, started: Any) -> N
     assert (await hub.got("FAIL"))["body"]["of"] == "SAIL"
 
 
+async def test_after_a_drain_that_the_host_asked_for_the_ack_of_anchor_lets_it_take_again(
+    hub: ScriptedHub, started: Any
+) -> None:
+    await started(coroutine)
+    await hub.send(frame("DRAIN", {}))
+    await hub.got("ACK")
+    await hub.send(frame("ACK", {"of": "ANCHOR", "agent": "agt_1", "session": "ses_1"}))
+    await hub.deliver("Do", 1)
+    await hub.got("BEGIN")
+
+
+async def test_the_host_does_not_undo_a_drain_that_the_program_asked_for(hub: ScriptedHub, started: Any) -> None:
+    spoke = await started(coroutine)
+    draining = asyncio.ensure_future(spoke.drain())
+    await hub.got("DRAIN")
+    await hub.send(frame("ACK", {"of": "ANCHOR", "agent": "agt_1", "session": "ses_1"}))
+    await hub.deliver("Do", 1)
+    assert (await hub.got("FAIL"))["body"]["of"] == "SAIL"
+    await draining
+
+
 async def test_stop_gives_back_what_waits_and_reports_what_it_cancelled(hub: ScriptedHub, started: Any) -> None:
     gate = Gate()
     spoke = await started(gate)

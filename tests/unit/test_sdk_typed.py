@@ -199,8 +199,9 @@ async def test_sail_and_handler_are_spans_of_one_trace(exporter: InMemorySpanExp
     exporter.clear()
     hub = ScriptedHub()
     hub.answers["SAIL"] = lambda found: [hub.fail(found, "offline", "Gone.")]
-    with pytest.raises(Exception, match="Gone"):
-        await ReachClient(link=hub.dial).sail("Do", 1)
+    async with ReachClient(link=hub.dial) as client:
+        with pytest.raises(Exception, match="Gone"):
+            await client.sail("Do", 1)
     carried = hub.heard[0]["header"]["traceparent"]
     hub = ScriptedHub()
 
@@ -227,7 +228,8 @@ async def test_what_a_handler_sends_carries_the_span_of_its_message_on(tmp_path:
     carried = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
     async def outer(_: ReachMessage) -> None:
-        await ReachClient(link=other.dial).sail("Inner", 1)
+        async with ReachClient(link=other.dial) as client:
+            await client.sail("Inner", 1)
 
     async with Spoke("s-1", [Capability("Do")], {"Do": outer}, store=tmp_path / "s.db", link=hub.dial):
         await hub.deliver("Do", 1, traceparent=carried, task_id="tsk_7")

@@ -13,10 +13,11 @@ from tallystick.core.directory import Agent, SessionState
 from tallystick.core.errors import conflict, denied, not_found
 from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix, check_alias, short
+from tallystick.core.route import agent_mode
 
 
 class Anchoring(Ground):
-    """anchor, heard, lost, drain_spoke, told."""
+    """anchor, heard, lost, drain_spoke, takes, told."""
 
     async def anchor(self, guest: Guest, form: reach.Anchor) -> reach.Anchored:
         """Register a spoke, or take back one that is known. The live one of a name wins; the second gets `conflict`."""
@@ -119,6 +120,14 @@ class Anchoring(Ground):
     def drain_spoke(self, session: str) -> None:
         """It finishes what it has and takes nothing new until it is anchored again."""
         self.s.routing.drains(session)
+
+    def takes(self, session: str) -> bool:
+        """Whether people let the spoke of a session take anything new: nothing that it belongs to is stopped, paused or
+        draining."""
+        known, agent = self.directory.sessions.get(session), self._behind(session)
+        if known is None or agent is None:
+            return False
+        return known.mode == agent_mode(agent, self.directory, known.workspace) == "running"
 
     def _behind(self, session: str) -> Agent | None:
         known = self.directory.sessions.get(session)

@@ -184,6 +184,33 @@ class Routes(Form, frozen=True, kw_only=True):
     stats: tuple[CapabilityShown, ...] = ()
 
 
+class TokenMade(Form, frozen=True, kw_only=True):
+    """`tally token add`: the only time that the secret is shown."""
+
+    name: str
+    domains: tuple[str, ...]
+    token: str
+    replaced: bool
+    """There was an older one, which opens nothing any more."""
+
+
+class TokenShown(Form, frozen=True, kw_only=True):
+    """The token of one spoke."""
+
+    name: str
+    domains: tuple[str, ...]
+    made: str
+    """When."""
+    fault: str = ""
+    """Why it opens nothing; empty where it does."""
+
+
+class Tokens(Form, frozen=True, kw_only=True):
+    """`tally token list`."""
+
+    tokens: tuple[TokenShown, ...]
+
+
 def as_json(value: Any) -> str:
     """JSON text of a value."""
     return msgspec.json.encode(value).decode()

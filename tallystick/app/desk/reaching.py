@@ -13,15 +13,16 @@ from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.routes import RouteTable
 from tallystick.app.execute import Outcome
+from tallystick.app.shapes import payload_of
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, conflict, invalid, not_found, unsupported
 from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Prefix, is_id, short
 from tallystick.core.link import link_of
-from tallystick.core.model import BlobReference, Brief, GitReference, Reference
+from tallystick.core.model import BlobReference, Brief, ExternalReference, GitReference, Reference, as_typed
 from tallystick.core.offers import wanted
 from tallystick.core.route import Holder, addressed, holders
-from tallystick.core.state import Work
+from tallystick.core.state import Task, Work
 
 _TO: Final = ("one", "all")
 _RETRY: Final = {"retreat": "", "none": "none"}
@@ -37,12 +38,11 @@ class Reaching(Anchoring, RouteTable, Evidence):
         id) is the first one, whatever has become of it."""
         actor = self.writer(guest)
         self._check(form)
+        await self._check_shape(guest, form)
         msg_id = form.msg_id or self.s.new_id(Prefix.MESSAGE)
         trace = form.trace or await self._trace_of(guest, form)
         to = self._every(guest, form) if form.to == "all" else [None]
-        inputs = tuple([await self.reference(guest, typed) for typed in form.inputs])
-        for found in inputs:
-            await self.readable(found, guest.workspace)
+        inputs = await self._inputs(guest, form, msg_id, to[0])
         messages = [self._message(guest, form, msg_id, trace, holder, inputs) for holder in to]
         outcomes = await asyncio.gather(*[self.s.executor.execute(message, actor) for message in messages])
         return self._sailed(guest, outcomes, msg_id)
@@ -65,6 +65,29 @@ class Reaching(Anchoring, RouteTable, Evidence):
             raise invalid("The timeout must be between 1 ms and 30 days.", "Give a number in that range.")
         if form.msg_id and not is_id(form.msg_id, Prefix.MESSAGE):
             raise invalid("The message id is not valid.", "Send `msg_` and a ULID.")
+
+    async def _check_shape(self, guest: Guest, form: reach.Sail) -> None:
+        """Refuse what no holder takes, before it is a task. At the hand-over it is checked again: by then there may be
+        other holders. What was stored once is not refused when it is sent again."""
+        domains = (form.domain,) if form.domain else self.seen_domains(guest)
+        found = holders(form.capability, guest.workspace, self.directory, domains, guest.actor.id)
+        schemas = {holder.offer.schema: "" for holder in found}
+        if not schemas or "" in schemas:
+            return
+        payload = payload_of(Text(title=form.title or form.capability, body=form.payload))
+        for schema in schemas:
+            schemas[schema] = await self.s.shapes.wrong(payload, schema)
+            if not schemas[schema]:
+                return
+        keys = [form.key or form.msg_id]
+        keys += [f"{keys[0]}/{holder.agent.agent_id}" for holder in found]
+        for key in keys if keys[0] else ():
+            if await self.s.views.rows("dedup", workspace=guest.workspace, requester=guest.actor.id, key=key):
+                return
+        raise invalid(
+            f"The payload has the wrong shape for {form.capability}: {next(iter(schemas.values()))}.",
+            "Correct it at that place.",
+        )
 
     async def _trace_of(self, guest: Guest, form: reach.Sail) -> str:
         """The trace of the parent, named or the one task that the session holds; else a new one."""
@@ -96,7 +119,6 @@ class Reaching(Anchoring, RouteTable, Evidence):
         holder: Holder | None,
         inputs: tuple[Reference, ...],
     ) -> cmd.SubmitTask:
-        key = form.key or msg_id
         seconds = form.timeout_ms / 1000 if form.timeout_ms is not None else self.s.limits.reach_seconds
         spec = form.capability
         to = self._assignee(guest, form, holder)
@@ -109,8 +131,8 @@ class Reaching(Anchoring, RouteTable, Evidence):
             text=Text(title=form.title or spec, body=form.payload, brief=Brief(context=form.context)),
             assignee=to,
             capability="" if to.startswith("cap:") else spec,
-            key=key if holder is None else f"{key}/{holder.agent.agent_id}",
-            digest=digest_of(spec, form.payload, form.to, form.domain, form.title, *inputs),
+            key=_key(form, msg_id, holder),
+            digest=digest_of(spec, form.payload, form.to, form.domain, form.title, *form.inputs),
             inputs=inputs,
             deadline_at=self.s.clock.now() + seconds,
             parent=form.parent if form.parent != "none" else "",
@@ -125,6 +147,43 @@ class Reaching(Anchoring, RouteTable, Evidence):
             traceparent=form.traceparent,
             at_once=form.at_once,
         )
+
+    async def _inputs(
+        self, guest: Guest, form: reach.Sail, msg_id: str, holder: Holder | None
+    ) -> tuple[Reference, ...]:
+        """What the message rests on, found and read once. Of one that is here already nothing is looked for: a sender
+        that lost its connection sends the same again, whatever has become of its files."""
+        if not form.inputs:
+            return ()
+        sent = {"workspace": guest.workspace, "requester": guest.actor.id, "key": _key(form, msg_id, holder)}
+        for row in await self.s.views.rows("dedup", **sent):
+            first = await self.s.heads.work(str(row["task_id"]))
+            return first.task.inputs if first is not None else ()
+        given = await self._given(guest, form.parent)
+        return tuple([given.get(typed) or await self._input(guest, typed) for typed in form.inputs])
+
+    async def _given(self, guest: Guest, parent: str) -> dict[str, Reference]:
+        """What was given to the sender with the task that it works on: it may hand on any of that as it was named."""
+        if parent in ("", "none"):
+            return {}
+        work = await self.s.heads.work(await self.task_id(guest, parent))
+        if work is None or guest.actor.id != work.task.assignee or guest.workspace != work.task.workspace:
+            return {}
+        return {as_typed(found): found for found in work.task.inputs}
+
+    async def _input(self, guest: Guest, typed: str) -> Reference:
+        found = await self.reference(guest, typed)
+        await self.readable(found, guest.workspace)
+        self._check_size(found)
+        return found
+
+    def _check_size(self, found: Reference) -> None:
+        most = self.s.limits.reference_bytes
+        if not isinstance(found, ExternalReference) and found.size > most:
+            raise invalid(
+                f"{as_typed(found)} has {found.size} bytes; a reference of a message may have {most}.",
+                "Refer to the part that is needed, or put it where the other side can read it and give a URL.",
+            )
 
     def _assignee(self, guest: Guest, form: reach.Sail, holder: Holder | None) -> str:
         if holder is not None:
@@ -183,12 +242,28 @@ class Reaching(Anchoring, RouteTable, Evidence):
         return reach.LinkShown(task_id=task.task_id, link=link_of(after).value)
 
     async def fetch(self, guest: Guest, task: str, index: int) -> bytes:
-        """The bytes of an input of a task, by its place from 0, read once and verified. What is outside is not read."""
+        """The bytes of an input of a task, by its place from 0, read once and verified. What is outside is not read.
+        For whoever asked, has it, or reviews it; to others it is as good as absent."""
         work = await self.s.views.work(await self.task_id(guest, task))
-        inputs = work.task.inputs
+        found = work.task
+        if guest.actor.id not in (found.requester, found.subject, found.assignee, found.reviewer):
+            raise not_found("There is no such task of yours.", "List yours with `tally board`.")
+        return await self._read(found, index)
+
+    async def fetch_held(self, session: str, task_id: str, index: int) -> bytes:
+        """The same, for the session that holds it."""
+        work = await self.s.heads.work(task_id)
+        held = work.assignment if work is not None else None
+        if work is None or held is None or held.session != session:
+            raise not_found("This session holds no such task.", "Read references while their message is in hand.")
+        return await self._read(work.task, index)
+
+    async def _read(self, task: Task, index: int) -> bytes:
+        inputs = task.inputs
         if not 0 <= index < len(inputs):
-            raise not_found(f"Task {short(work.task.task_id)} has {len(inputs)} inputs.", "Count them from 0.")
+            raise not_found(f"Task {short(task.task_id)} has {len(inputs)} inputs.", "Count them from 0.")
         found = inputs[index]
+        self._check_size(found)
         if isinstance(found, GitReference):
             return await self.s.git.read(found)
         if isinstance(found, BlobReference):
@@ -211,3 +286,9 @@ class Reaching(Anchoring, RouteTable, Evidence):
             if work is not None and work.task.messages[0].message_id == message:
                 return work.task.task_id
         raise not_found(f"There is no open message {short(message)} of yours.", "List yours with `tally board`.")
+
+
+def _key(form: reach.Sail, msg_id: str, holder: Holder | None) -> str:
+    """What a message, or its part for one of all holders, is known by when it comes again."""
+    key = form.key or msg_id
+    return key if holder is None else f"{key}/{holder.agent.agent_id}"

@@ -39,6 +39,10 @@ class Reading(Ground):
         saw = ((i.task_id, min(i.version, new[i.task_id])) for i in (*inbox.turns, *inbox.notices) if i.task_id in new)
         await self._saw(guest, tuple(saw))
 
+    async def saw_outcomes(self, guest: Guest, items: tuple[tuple[str, int], ...]) -> None:
+        """A program acknowledged that it has these outcomes."""
+        await self._saw(guest, items)
+
     async def _saw(self, guest: Guest, items: tuple[tuple[str, int], ...]) -> None:
         if not items or guest.read_only:
             return
@@ -213,6 +217,8 @@ class Reading(Ground):
             return [name for name, _ in self.directory.workspaces[guest.workspace].checks]
         if kind == "workspace":
             return sorted(self.directory.workspaces[w].name for w in self.directory.workspaces if self.sees(guest)(w))
+        if kind == "token":
+            return [token.name for token in self.s.tokens.all()]
         if kind == "session":
             mine = self.directory.sessions.values()
             return [s.session_id for s in mine if s.workspace == guest.workspace and not s.ended]

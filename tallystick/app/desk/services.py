@@ -21,6 +21,8 @@ from tallystick.app.reaches import Reaches
 from tallystick.app.returning import Returning
 from tallystick.app.routing import Routing
 from tallystick.app.sessions import Sessions
+from tallystick.app.shapes import Shapes
+from tallystick.app.tokens import Keyring
 from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
@@ -61,6 +63,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     reaches: Reaches
     deliverer: Deliverer
     returning: Returning
+    tokens: Keyring
+    shapes: Shapes
     engine: str
     """The database and its version, for doctor."""
     examine: tuple[Examine, ...] = ()

@@ -19,6 +19,7 @@ from tallystick.edge.cli import (
     verbs_reading,
     verbs_routes,
     verbs_tasks,
+    verbs_tokens,
 )
 from tallystick.edge.cli.errors import encode, error_data, exit_code
 from tallystick.edge.cli.help import reference_of
@@ -46,7 +47,8 @@ def _all_verbs() -> dict[str, Verb]:
     places = {name: number for number, name in enumerate(_ORDER.split())}
     tasks = (*verbs_tasks.VERBS, *verbs_reading.VERBS)
     ordered = sorted(tasks, key=lambda verb: places.get(verb.name, len(places)))
-    verbs = (*ordered, *verbs_places.VERBS, *verbs_routes.VERBS, *verbs_clients.VERBS, *verbs_host.VERBS, _COMPLETE)
+    places_verbs = (*verbs_places.VERBS, *verbs_routes.VERBS, *verbs_tokens.VERBS)
+    verbs = (*ordered, *places_verbs, *verbs_clients.VERBS, *verbs_host.VERBS, _COMPLETE)
     return {name: verb for verb in verbs for name in (verb.name, *verb.also)}
 
 

@@ -22,7 +22,7 @@ class Option(msgspec.Struct, frozen=True):
     """text, number or duration."""
     choices: tuple[str, ...] = ()
     completes: str = ""
-    """The kind of names that fit: agent, task, check, workspace, permission, session."""
+    """The kind of names that fit: agent, task, check, workspace, permission, token, session."""
     argv: bool = False
     """Also `--name -- ARGV…`: the rest of the line is a command."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import importlib.util
+import logging
 import sys
 import unicodedata
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ class Desktop:
             return "desktop-notifier is not installed (pip install 'tallystick[desktop]')"
         from desktop_notifier import DesktopNotifier, Notification
 
+        _quiet()
         taken: list[str] = []
         words = plain(title), _escaped(plain(text))
         notice = Notification(*words, on_dispatched=lambda: taken.append(key), identifier=key)
@@ -57,6 +59,11 @@ class Desktop:
                 await self._system.clear(key)
         except Exception:  # noqa: BLE001 - closed by the person, or the desktop ended: it is away either way
             return
+
+
+def _quiet() -> None:
+    """What it could not do is said by what `show` gives back: the library's own words, with a trace, say no more."""
+    logging.getLogger("desktop_notifier").setLevel(logging.CRITICAL)
 
 
 def plain(text: str) -> str:

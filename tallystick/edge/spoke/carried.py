@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -50,7 +50,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     sail: f.Frame
     ack_seconds: float
     begin_seconds: float
-    check_result: Callable[[Any], str]
+    check_payload: Callable[[], Awaitable[str]]
+    """What is wrong with the shape of its payload; empty for nothing."""
+    check_result: Callable[[bytes], Awaitable[str]]
     """What is wrong with the shape of a result; empty for nothing."""
 
 
@@ -151,6 +153,9 @@ class Carried:
 
     async def _start(self) -> Receipt | None:
         """Until it has begun; or how it did not, and never will."""
+        bad = await self._terms.check_payload()
+        if bad:
+            return _failed("invalid", f"The payload has the wrong shape: {bad}.")
         try:
             await self._send(self._terms.sail)
             seconds = self._terms.ack_seconds
@@ -209,7 +214,7 @@ class Carried:
         while True:
             said = await self._next(RETREAT_SECONDS if is_ending else None)
             if isinstance(said, f.Result | f.Failure) and said.fence in self.fences:
-                return self._over(said, is_ending=is_ending)
+                return await self._over(said, is_ending=is_ending)
             if isinstance(said, f.Begin) and said.fence in self.fences:
                 await self._answer_begin(None)
             elif said is Turn.LOST:
@@ -219,7 +224,7 @@ class Carried:
                 is_ending = True
                 await self._retreat(Turn.ENDED)
 
-    def _over(self, said: f.Result | f.Failure, *, is_ending: bool) -> Receipt:
+    async def _over(self, said: f.Result | f.Failure, *, is_ending: bool) -> Receipt:
         if isinstance(said, f.Failure):
             self.outcome = "FAIL"
             if is_ending and said.code == "canceled":
@@ -228,10 +233,11 @@ class Carried:
                 return Receipt(outcome="unverified", code="unverified", detail=said.message)
             return _failed(said.code, said.message or f"The handler failed: {said.code}.")
         self.outcome = "RESULT"
-        wrong = self._terms.check_result(said.payload)
+        payload = msgspec.json.encode(said.payload)
+        wrong = await self._terms.check_result(payload)
         if wrong:
             return _failed("invalid", f"The result has the wrong shape: {wrong}.")
-        return Receipt(outcome="submitted", text=msgspec.json.encode(said.payload).decode())
+        return Receipt(outcome="submitted", text=payload.decode())
 
     async def _retreat(self, turn: Turn) -> None:
         body = f.Retreat(delivery=self.envelope.delivery_id, why=turn.value)

@@ -17,6 +17,11 @@ VERSION: Final = 1
 
 NAME_CHARACTERS: Final = 200
 TEXT_CHARACTERS: Final = 64 * 1024
+REFERENCES: Final = 64
+"""Of one message."""
+REFERENCE_CHARACTERS: Final = 2000
+PART_BYTES: Final = 256 * 1024
+"""What one ACK of FETCH carries at most; larger content takes several."""
 HELD: Final = 10_000
 """Deliveries that a spoke may tell of when it registers."""
 
@@ -24,6 +29,12 @@ _Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
 _Id = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARACTERS)]
 _Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARACTERS)]
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+References = Annotated[
+    tuple[Annotated[str, msgspec.Meta(min_length=1, max_length=REFERENCE_CHARACTERS)], ...],
+    msgspec.Meta(max_length=REFERENCES),
+]
+"""What a message rests on, as `tally ask --input` takes it."""
+_Bytes = bytes
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
@@ -132,6 +143,15 @@ class Result(Shape, frozen=True):
     """sha256 over the payload as the spoke stored it; compared by the spoke alone."""
 
 
+class Fetch(Shape, frozen=True):
+    """FETCH: the bytes of a reference of a message in hand, from `offset` on."""
+
+    delivery: _Id
+    index: _Count
+    """Its place among the references of SAIL, from 0."""
+    offset: _Count = 0
+
+
 class Failure(Shape, frozen=True):
     """FAIL of a spoke: it does not take it (`of`), or it went wrong."""
 
@@ -153,7 +173,9 @@ class Sail(Shape, frozen=True):
 
     payload: Any = None
     context: dict[str, Any] = {}
-    """What the other side should know besides: a slice made by the sender."""
+    """What the other side should know besides: a slice made by the sender. The texts under `references` name what the
+    message rests on, as `tally ask --input` takes it (`PATH`, `REV:PATH`, `blob:SHA256`, a URL); the host finds it now,
+    keeps it, and tells the spoke of it in `references` of its SAIL."""
     to: Literal["one", "all"] = "one"
     retry: Literal["retreat", "none"] = "retreat"
     domain: _Name = ""
@@ -198,6 +220,27 @@ class Ack(Shape, frozen=True):
     link: str = ""
     promise: str = ""
     tasks: tuple[str, ...] = ()
+    bytes: _Bytes = b""
+    """Of FETCH, as base64."""
+    size: int = 0
+    """Of the whole reference, in bytes; its digest is `sha256`."""
+    sha256: str = ""
+    more: bool = False
+    """There is more after these bytes."""
+
+
+class Referred(Shape, frozen=True):
+    """What a message rests on. Its place in the list is its `index`."""
+
+    kind: Literal["git", "blob", "external"]
+    """`external` is outside: the host neither reads nor checks it."""
+    text: str
+    """As it may be handed on: `COMMIT:PATH`, `COMMIT:PATH:10-20`, `blob:SHA256`, a URL."""
+    name: str = ""
+    """The path or file name that it had."""
+    sha256: str = ""
+    size: int | None = None
+    """In bytes; of lines of a file it is known when they are read."""
 
 
 class Deliver(Shape, frozen=True):
@@ -209,9 +252,11 @@ class Deliver(Shape, frozen=True):
     attempt: int
     payload: Any
     context: dict[str, Any] = {}
+    references: tuple[Referred, ...] = ()
     deadline_at: float = 0.0
     """UTC seconds; 0: none."""
     caller: str = ""
+    """Who asks, as `@name`."""
 
 
 class Retreat(Shape, frozen=True):
@@ -270,6 +315,7 @@ TO_HOST: Final[dict[str, type[Shape]]] = {
     "ACK": Ack,
     "BEGIN": Begin,
     "PROGRESS": Progress,
+    "FETCH": Fetch,
     "RESULT": Result,
     "FAIL": Failure,
     "DRAIN": Nothing,

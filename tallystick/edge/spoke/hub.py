@@ -11,13 +11,17 @@ from typing import Final, NamedTuple
 from tallystick.app.calls import Call, CallerFacts
 from tallystick.app.desk.interface import Desk
 from tallystick.app.ports import Envelope
-from tallystick.core.errors import Refused, conflict, invalid, unavailable
+from tallystick.core import events as ev
+from tallystick.core.errors import Refused, conflict, invalid, not_found, unavailable
 from tallystick.core.limits import Limits
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import Carried, Turn
 from tallystick.edge.spoke.errors import refusal
+from tallystick.edge.spoke.fetching import Contents
 from tallystick.edge.spoke.line import Line, Link, LinkLine
-from tallystick.edge.spoke.moorings import Spoke
+from tallystick.edge.spoke.moorings import Spoke, tell_mode
+from tallystick.edge.spoke.seen import Seen
+from tallystick.edge.spoke.shapes import ShapeJudge
 from tallystick.edge.spoke.visit import Visit
 
 EXPECTED_SECONDS: Final = 30.0
@@ -27,6 +31,8 @@ KEPT: Final = 8
 SETTLED: Final = 10_000
 """Deliveries whose recorded outcome is remembered, for a spoke that missed the acknowledgement."""
 
+_MODES: Final = (ev.HostModeChanged, ev.WorkspaceModeChanged, ev.AgentModeChanged, ev.SessionModeChanged)
+
 
 class _Expected(NamedTuple):
     """A delivery that a spoke came back with, before it is carried on."""
@@ -35,22 +41,31 @@ class _Expected(NamedTuple):
     fence: int
     until: float
     said: list[f.Shape]
+    carried: asyncio.Event
 
 
 class Hub:
     """One for a host. Serves the operation `reach`, and lines of every other kind. A service: it ends the visits."""
 
     def __init__(
-        self, desk: Desk, limits: Limits, now: Callable[[], float], unforeseen: Callable[[str, Exception], Refused]
+        self,
+        desk: Desk,
+        limits: Limits,
+        now: Callable[[], float],
+        unforeseen: Callable[[str, Exception], Refused],
+        shapes: ShapeJudge,
     ) -> None:
         """`now`: UTC seconds. `unforeseen` records an error of ours and says how a program is told of it."""
         self.desk = desk
         self.limits = limits
         self.now = now
+        self.shapes = shapes
+        self.contents = Contents(desk)
         self.spokes: dict[str, Spoke] = {}
         """By session."""
         self.carried: dict[str, Carried] = {}
         """By delivery: from the dispatch to the recorded outcome."""
+        self.seen = Seen(desk, self.unforeseen)
         self.is_stopping = False
         self._unforeseen = unforeseen
         self._visits: set[Visit] = set()
@@ -68,6 +83,7 @@ class Hub:
         self.is_stopping = True
         for visit in list(self._visits):
             visit.leave()
+        await self.seen.stop()
 
     # --- visits -------------------------------------------------------------------------------------------------
 
@@ -87,6 +103,12 @@ class Hub:
             await visit.stay()
         finally:
             self._visits.discard(visit)
+
+    def dismiss(self, name: str) -> None:
+        """The token of that spoke opens nothing any more: whoever came in by it is sent away."""
+        for visit in list(self._visits):
+            if visit.bound_to == name:
+                visit.leave()
 
     def _time(self) -> float:
         return asyncio.get_running_loop().time()
@@ -122,6 +144,12 @@ class Hub:
         if before is not None and before.visit is not spoke.visit:
             before.visit.leave()
 
+    def committed(self, recorded: ev.Recorded) -> None:
+        """People had something stopped, paused, drained or resumed: the spokes that it is about are told."""
+        if isinstance(recorded.event, _MODES):
+            for spoke in self.spokes.values():
+                spoke.visit.begin(tell_mode(self.desk, spoke))
+
     def left(self, spoke: Spoke) -> None:
         """A connection of a spoke is gone: who carries something to it is told, unless it is back already."""
         if self.spokes.get(spoke.session) is not spoke:
@@ -151,7 +179,9 @@ class Hub:
         until = self._time() + EXPECTED_SECONDS
         self._expected = {known: one for known, one in self._expected.items() if one.until > self._time()}
         kept = {one.delivery for one in resume if one.do != "drop"}
-        self._expected |= {h.delivery: _Expected(session, h.fence, until, []) for h in held if h.delivery in kept}
+        for one in held:
+            if one.delivery in kept:
+                self._expected[one.delivery] = _Expected(session, one.fence, until, [], asyncio.Event())
 
     def carries(self, carried: Carried) -> None:
         """A delivery is on its way from now on."""
@@ -159,10 +189,24 @@ class Hub:
         expected = self._expected.pop(carried.envelope.delivery_id, None)
         if expected is not None:
             carried.fences.add(expected.fence)
+            expected.carried.set()
             for body in expected.said:
                 carried.hear(body)
 
     # --- deliveries ---------------------------------------------------------------------------------------------
+
+    async def held(self, session: str, delivery: str) -> str:
+        """The task of a delivery that is in the hands of a session; one that it has just come back with is waited for.
+        Refused for all others with the same words."""
+        expected = self._expected.get(delivery)
+        if expected is not None and expected.session == session:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(expected.until - self._time()):
+                    await expected.carried.wait()
+        carried = self.carried.get(delivery)
+        if carried is None or carried.envelope.session != session or carried.stopped.is_set():
+            raise not_found("This spoke holds no such delivery.", "Read references while their message is in hand.")
+        return carried.envelope.task_id
 
     def hear(self, visit: Visit, frame: f.Frame) -> None:
         """What a spoke says of a delivery."""
@@ -193,6 +237,7 @@ class Hub:
         if carried is None:
             return
         carried.recorded.set()
+        self.contents.forget(delivery)
         if carried.is_lost:
             self._given_up[delivery] = carried.envelope.session
             if len(self._given_up) > SETTLED:

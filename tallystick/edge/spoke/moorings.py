@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from tallystick.app.desk import reach
+from tallystick.app.desk.interface import Desk
 from tallystick.core.errors import conflict, denied
 from tallystick.core.offers import Offer
 from tallystick.edge.spoke import frames as f
-from tallystick.edge.spoke.schemas import check_schemas
 
 if TYPE_CHECKING:
     from tallystick.edge.spoke.visit import Visit
@@ -26,7 +29,13 @@ class Spoke(msgspec.Struct, eq=False):
     process: str
     """The process that it runs in, as `PID@START`."""
     visit: Visit
+    anchored: f.Frame
+    """The ACK that it was given: sent again, it lets the spoke take work again."""
     is_draining: bool = False
+    """It said so itself."""
+    is_held: bool = False
+    """It was told to, because people want it."""
+    telling: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
 
 async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
@@ -34,6 +43,9 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
     body = frame.body
     assert isinstance(body, f.Anchor)  # noqa: S101 - the table of frames says so
     _check(visit, body)
+    schemas = (text for offer in body.capabilities for text in (offer.schema, offer.result_schema))
+    await visit.hub.shapes.check(tuple(schemas))
+    visit.hub.check_free(body, visit)
     offers = tuple(Offer(**msgspec.structs.asdict(offer)) for offer in body.capabilities)
     form = reach.Anchor(
         spoke_id=body.spoke_id,
@@ -47,8 +59,7 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
     anchored = await visit.hub.desk.anchor(await visit.guest_to_anchor(body.workspace), form)
     resume = tuple(f.Resume(delivery=r.delivery, do=r.do) for r in anchored.resume)
     visit.hub.returns(anchored.session, body.held, resume)
-    visit.spoke = Spoke(body.spoke_id, anchored.agent, anchored.session, body.incarnation, visit)
-    return f.Ack(
+    ack = f.Ack(
         of="ANCHOR",
         agent=anchored.agent,
         session=anchored.session,
@@ -58,6 +69,9 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
         resume=resume,
         secret=visit.secret,
     )
+    again = f.frame("ACK", frame.header.msg_id, msgspec.structs.replace(ack, resume=(), secret=""))
+    visit.spoke = Spoke(body.spoke_id, anchored.agent, anchored.session, body.incarnation, visit, again)
+    return ack
 
 
 def moored(visit: Visit, _frame: f.Frame, _ack: f.Ack) -> None:
@@ -65,6 +79,7 @@ def moored(visit: Visit, _frame: f.Frame, _ack: f.Ack) -> None:
     spoke = visit.moored()
     visit.hub.came(spoke)
     visit.begin(visit.hub.desk.ready(spoke.session))
+    visit.begin(tell_mode(visit.hub.desk, spoke))
 
 
 def _check(visit: Visit, body: f.Anchor) -> None:
@@ -80,8 +95,16 @@ def _check(visit: Visit, body: f.Anchor) -> None:
         raise denied(
             f"This token is not registered for the domain {min(foreign)!r}.", "Offer in a domain that it is for."
         )
-    check_schemas(tuple(text for offer in body.capabilities for text in (offer.schema, offer.result_schema)))
-    visit.hub.check_free(body, visit)
+
+
+async def tell_mode(desk: Desk, spoke: Spoke) -> None:
+    """DRAIN where people want it to take nothing new, the ACK of its ANCHOR once more where it may again."""
+    async with spoke.telling:  # one after the other: the last one told is how it is
+        while spoke.is_held is desk.takes(spoke.session):
+            spoke.is_held = not spoke.is_held
+            told = f.frame("DRAIN", f"drain-{secrets.token_hex(8)}", f.Nothing()) if spoke.is_held else spoke.anchored
+            with suppress(ConnectionError):  # it learns of it when it is back
+                await spoke.visit.send(told)
 
 
 async def heartbeat(visit: Visit, frame: f.Frame) -> f.Ack:

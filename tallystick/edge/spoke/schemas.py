@@ -1,8 +1,9 @@
-"""Shapes of payloads, checked where they pass the host. The library comes with the extra `schema`; without it a spoke
-that wants a shape checked is refused, and nothing of it is imported where none is."""
+"""JSON schemas, applied. It happens beside the host (see `judge`). The library comes with the extra `schema`; without
+it a spoke that wants a shape checked is refused, and nothing of it is imported where none is."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from functools import lru_cache
 from typing import Any, Final
@@ -27,6 +28,12 @@ def check_schemas(schemas: tuple[str, ...]) -> None:
 def is_installed() -> bool:
     """Whether the extra is there; found out without loading it."""
     return importlib.util.find_spec("jsonschema") is not None
+
+
+def load() -> None:
+    """Import the library now rather than with the first schema."""
+    importlib.import_module("jsonschema.validators")
+    importlib.import_module("referencing")
 
 
 def wrong(payload: Any, schema: str) -> str:

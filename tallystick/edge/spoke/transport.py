@@ -9,15 +9,15 @@ from typing import Any, Final
 import msgspec
 
 from tallystick.app.ports import Began, Envelope, Plan, Receipt
+from tallystick.app.shapes import payload_of
 from tallystick.core.directory import Agent
-from tallystick.core.events import Text
 from tallystick.core.model import Fact
 from tallystick.core.offers import Offer
 from tallystick.core.state import Work
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import RETREAT_SECONDS, Carried, Terms, Turn
+from tallystick.edge.spoke.fetching import referred
 from tallystick.edge.spoke.hub import Hub
-from tallystick.edge.spoke.schemas import wrong
 
 ACK_SECONDS: Final = 5.0
 """How long a spoke may take to say that it has a message; a third of the message's time where that is less."""
@@ -47,9 +47,6 @@ class SpokeTransport:
         if envelope.adopted and (delivery is None or delivery.fact is not Fact.WORKING):
             return Receipt(outcome="returned", detail="The host stopped before it was begun.")
         offer = _offer(envelope)
-        bad = wrong(msgspec.json.decode(_payload(envelope.text)), offer.schema) if offer.schema else ""
-        if bad and not envelope.adopted:
-            return Receipt(outcome="failed", code="invalid", detail=f"The payload has the wrong shape: {bad}.")
         hub = self._hub
         send = partial(hub.send, envelope.session)
         carried = Carried(envelope, self._terms(envelope, offer), send, began, hub.noted)
@@ -64,7 +61,8 @@ class SpokeTransport:
             sail=self._sail(envelope, delivery.attempt if delivery else 1, left),
             ack_seconds=min(ACK_SECONDS, left / 3),
             begin_seconds=self._hub.limits.presence_seconds,
-            check_result=partial(wrong, schema=offer.result_schema),
+            check_payload=partial(self._hub.shapes.wrong, payload_of(envelope.text), offer.schema),
+            check_result=partial(self._hub.shapes.wrong, schema=offer.result_schema),
         )
 
     def _sail(self, envelope: Envelope, attempt: int, left: float) -> f.Frame:
@@ -74,10 +72,11 @@ class SpokeTransport:
             task_id=envelope.task_id,
             fence=envelope.fence,
             attempt=attempt,
-            payload=msgspec.Raw(_payload(text)),
+            payload=msgspec.Raw(payload_of(text)),
             context=_context(text.brief.context),
+            references=tuple(map(referred, task.inputs)),
             deadline_at=task.deadline_at,
-            caller=task.requester,
+            caller=envelope.caller,
         )
         return f.frame(
             "SAIL",
@@ -118,17 +117,6 @@ def _offer(envelope: Envelope) -> Offer:
     name = envelope.work.task.capability.partition("@")[0]
     fits = [offer for offer in envelope.agent.offers if offer.name == name]
     return max(fits, key=lambda offer: [int(part) for part in offer.version.split(".")], default=Offer(name or "none"))
-
-
-def _payload(text: Text) -> bytes:
-    """The words of a message as JSON. What people wrote (`tally ask cap:NAME`), or the host (a failure notice), is an
-    object with `title` and `body`."""
-    body = text.body.encode()
-    try:
-        msgspec.json.decode(body, type=msgspec.Raw)
-    except msgspec.DecodeError:
-        return msgspec.json.encode({"title": text.title, "body": text.body})
-    return body
 
 
 def _context(text: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tallystick.app.desk.interface import Guest
 from tallystick.core.errors import Refused, conflict
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.errors import refusal
+from tallystick.edge.spoke.fetching import fetch
 from tallystick.edge.spoke.line import Line
 from tallystick.edge.spoke.moorings import Spoke, anchor, drain, heartbeat, moored
 from tallystick.edge.spoke.reading import FrameRefused, read
@@ -98,13 +99,21 @@ class Visit:
         except FrameRefused as refused:
             self.begin(self._refuse_frame(refused))
             return
-        if frame.header.msg_type in _ABOUT:
+        if isinstance(frame.body, f.Ack) and not frame.body.delivery:
+            self.begin(self._has(frame.header.msg_id))
+        elif frame.header.msg_type in _ABOUT:
             self.hub.hear(self, frame)
         else:
             self._taking += 1
             if self._taking >= AT_ONCE:
                 self._line.hold(True)
             self.begin(self._answer(frame))
+
+    async def _has(self, msg_id: str) -> None:
+        """The program has the outcome of a message of its own."""
+        outcomes = self.voyages.acknowledged(msg_id)
+        if outcomes:
+            self.hub.seen.add(await self.guest(), outcomes)
 
     async def _refuse_frame(self, refused: FrameRefused) -> None:
         await self._refuse(refused, refused.msg_id, refused.of)
@@ -113,13 +122,13 @@ class Visit:
 
     async def _answer(self, frame: f.Frame) -> None:
         """Take one frame in, and say what came of it."""
-        header = frame.header
+        header, delivery = frame.header, getattr(frame.body, "delivery", "")
         try:
             body = await _TABLE[header.msg_type](self, frame)
         except Refused as refused:
-            await self._refuse(refused, header.msg_id, header.msg_type)
+            await self._refuse(refused, header.msg_id, header.msg_type, delivery)
         except Exception as error:  # noqa: BLE001 - the boundary: whatever went wrong inside is ours to record
-            await self._refuse(self.hub.unforeseen(error), header.msg_id, header.msg_type)
+            await self._refuse(self.hub.unforeseen(error), header.msg_id, header.msg_type, delivery)
         else:
             await self.reply("ACK", header.msg_id, body)
             if header.msg_type in _AFTER:
@@ -129,8 +138,8 @@ class Visit:
             if self._taking == AT_ONCE // 2:
                 self._line.hold(False)
 
-    async def _refuse(self, refused: Refused, msg_id: str, of: str) -> None:
-        await self.reply("FAIL", msg_id, refusal(refused, of))
+    async def _refuse(self, refused: Refused, msg_id: str, of: str, delivery: str = "") -> None:
+        await self.reply("FAIL", msg_id, refusal(refused, of, delivery))
 
     async def reply(self, msg_type: str, msg_id: str, body: f.Shape, **header: Any) -> None:
         """Send a frame to a program that may have left: then nobody waits for it."""
@@ -166,6 +175,7 @@ _TABLE: Final[dict[str, Callable[[Visit, f.Frame], Awaitable[f.Ack]]]] = {
     "ANCHOR": anchor,
     "HEARTBEAT": heartbeat,
     "DRAIN": drain,
+    "FETCH": fetch,
     "SAIL": sail,
     "RETREAT": retreat,
     "SETTLE": settle,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tallystick.app.desk import reach
-from tallystick.core.errors import unavailable
+from tallystick.core.errors import invalid, unavailable
 from tallystick.edge.spoke import frames as f
+from tallystick.edge.spoke.seen import Outcome
 
 if TYPE_CHECKING:
     from tallystick.edge.spoke.visit import Visit
@@ -23,6 +24,8 @@ class Voyages:
 
     def __init__(self) -> None:
         self._open: dict[str, asyncio.Task[None]] = {}
+        self._told: dict[str, list[Outcome]] = {}
+        """By message: outcomes that the program was told and has not acknowledged."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -31,6 +34,15 @@ class Voyages:
         """That message is waited for, until it has an outcome."""
         self._open[msg_id] = task
         task.add_done_callback(lambda _: self._open.pop(msg_id, None))
+
+    def told(self, msg_id: str, outcome: Outcome) -> None:
+        """The program was sent an outcome of that message."""
+        if len(self._told) < OPEN:
+            self._told.setdefault(msg_id, []).append(outcome)
+
+    def acknowledged(self, msg_id: str) -> list[Outcome]:
+        """It has all that it was sent of that message."""
+        return self._told.pop(msg_id, [])
 
     def __contains__(self, msg_id: object) -> bool:
         return msg_id in self._open
@@ -42,12 +54,14 @@ async def sail(visit: Visit, frame: f.Frame) -> f.Ack:
     assert isinstance(body, f.Sail)  # noqa: S101 - the table of frames says so
     if len(visit.voyages) >= OPEN:
         raise unavailable(f"{OPEN} messages of this connection are still open.", "Wait until some have ended.")
+    context, inputs = _slice(body.context)
     form = reach.Sail(
         capability=header.target_capability,
         payload=_text(body.payload),
         msg_id=header.msg_id,
         key=header.dedup_key,
-        context=_text(body.context) if body.context else "",
+        context=_text(context) if context else "",
+        inputs=inputs,
         timeout_ms=header.timeout_ms or None,
         to=body.to,
         retry=body.retry,
@@ -109,6 +123,8 @@ async def _follow(visit: Visit, guest: Any, sail: f.Frame, task_id: str, ack: f.
         if told is not None:
             msg_type, body = told
             about = {"trace_id": ack.trace_id, "traceparent": sail.header.traceparent}
+            if reached.what in ("result", "failed") and not reached.duplicate:
+                visit.voyages.told(sail.header.msg_id, (reached.task_id, reached.version))
             await visit.reply(msg_type, sail.header.msg_id, body, **about)
 
 
@@ -133,6 +149,18 @@ def _frame(reached: reach.Reached) -> tuple[str, f.Shape] | None:
             link=reached.link,
         )
     return None
+
+
+def _slice(context: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The context without what it refers to, and that: it travels as the inputs of the task."""
+    rest = {key: value for key, value in context.items() if key != "references"}
+    try:
+        return rest, msgspec.convert(context.get("references", ()), f.References)
+    except msgspec.ValidationError as error:
+        raise invalid(f"The references of the context are not valid: {error}.", _REFERENCES) from None
+
+
+_REFERENCES: Final = "Name each by a path, a revision, REV:PATH, blob:SHA256 or a URL."
 
 
 def _text(value: Any) -> str:

@@ -11,6 +11,7 @@ import hmac
 import os
 import re
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,8 @@ FILE = "token"
 
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")  # 256 bits
 _BYTES = 4096
+_SETTLES = 1_000_000_000
+"""Nanoseconds after which the time of a folder tells every change apart."""
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +49,8 @@ SPOKES = "tokens"
 OPENED = frozenset({"reach/v1", "reach/v1/frames"})
 """What the token of a spoke opens."""
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+"""Of a spoke, and so of the file of its token."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -127,14 +131,16 @@ class SpokeTokens:
         seen = (status.st_mtime_ns, status.st_ino) if status is not None else (0,)
         if seen == self._seen:
             return None
-        self._seen = seen
+        # What changed a moment ago may change again within the same tick of the file system's clock.
+        is_fresh = status is not None and abs(time.time_ns() - status.st_mtime_ns) < _SETTLES
+        self._seen = () if is_fresh else seen
         files = sorted(self._folder.iterdir()) if status is not None else []
-        return dict(filter(None, (self._usable(file) for file in files if _NAME.fullmatch(file.name))))
+        return dict(filter(None, (self._usable(file) for file in files if NAME.fullmatch(file.name))))
 
     def _usable(self, file: Path) -> tuple[str, Identity] | None:
         """One that cannot be trusted opens nothing, and locks nobody else out."""
         try:
-            return _spoke(file)
+            return spoke_token(file)
         except Refused as refused:
             self._noted(refused)
             return None
@@ -142,7 +148,7 @@ class SpokeTokens:
 
 def make_token(home: Path, name: str, domains: tuple[str, ...] = ()) -> str:
     """A new token for a spoke, in place of an older one: its secret, kept nowhere else. Refused as `invalid`."""
-    if _NAME.fullmatch(name) is None:
+    if NAME.fullmatch(name) is None:
         raise invalid(f"{name[:80]!r} is not valid as spoke_id.", "Use 1 to 63 characters from a-z, 0-9 and '-'.")
     secret = secrets.token_urlsafe(32)
     folder = home / SPOKES
@@ -151,8 +157,8 @@ def make_token(home: Path, name: str, domains: tuple[str, ...] = ()) -> str:
     return secret
 
 
-def _spoke(path: Path) -> tuple[str, Identity]:
-    """One token of a spoke, by its digest."""
+def spoke_token(path: Path) -> tuple[str, Identity]:
+    """One token of a spoke, by its digest. Raises `Refused` `denied` for a file that cannot be trusted."""
     try:
         kept = msgspec.json.decode(_text(path), type=_Kept)
     except msgspec.DecodeError:
