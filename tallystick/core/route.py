@@ -74,8 +74,8 @@ class Holder(NamedTuple):
 
     @property
     def rule(self) -> str:
-        """What admits a message to it: the domain of a spoke's offer, `*` where everybody sees it. Empty for others, who
-        have a policy of their own."""
+        """What admits a message to it: the domain of a spoke's offer, `*` where everybody sees it. Empty for others,
+        who have a policy of their own."""
         return f"domain:{self.offer.domain or '*'}" if self.agent.connection == "spoke" else ""
 
 
