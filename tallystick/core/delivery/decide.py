@@ -14,7 +14,7 @@ from tallystick.core.model import Fact
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.offers import serves, wanted
-from tallystick.core.route import Holder, holders
+from tallystick.core.route import Holder, concurrency_of, holders
 from tallystick.core.state import Context, Delivery, Task, Unchanged, Work
 
 
@@ -79,9 +79,9 @@ def _lease(work: Work, c: cmd.LeaseDelivery, ctx: Context, _sofar: Any) -> ev.De
     delivery = _known(work, c.delivery_id)
     if not delivery.open or not delivery.due_at or delivery.due_at > ctx.now:
         raise conflict(f"Delivery {short(c.delivery_id)} is not due.", "Nothing is to be done.")
-    recipient = c.recipient or delivery.recipient
     holder = _holder(work.task, delivery, c.recipient, ctx)
-    if ctx.outstanding >= (holder.slots if holder is not None else _concurrency(recipient, ctx)):
+    slots = holder.slots if holder is not None else concurrency_of(delivery.recipient, ctx.directory)
+    if ctx.outstanding >= slots:
         raise conflict("Every slot of the recipient is taken.", "It is tried again when one is free.")
     return ev.DeliveryLeased(
         **_place(work.task),
@@ -90,7 +90,7 @@ def _lease(work: Work, c: cmd.LeaseDelivery, ctx: Context, _sofar: Any) -> ev.De
         intent_id=c.intent_id,
         fence=work.task.fence + 1,
         lease_until=ctx.now + c.lease_seconds,
-        rule=_rule_of(work.task, holder),
+        rule=(holder.rule if holder is not None else "") or work.task.rule or "joined",
         recipient=c.recipient,
     )
 
@@ -107,18 +107,6 @@ def _holder(task: Task, delivery: Delivery, chosen: str, ctx: Context) -> Holder
     if holder is None and chosen:
         raise conflict(f"{ctx.directory.alias_of(chosen)} does not hold {task.capability!r} now.", "Choose anew.")
     return holder
-
-
-def _concurrency(recipient: str, ctx: Context) -> int:
-    agent = ctx.directory.agents.get(recipient)
-    return agent.concurrency if agent is not None else 0
-
-
-def _rule_of(task: Task, holder: Holder | None) -> str:
-    """What admits it: to a spoke the domain of its offer (`*` where everybody sees it), to others how they joined."""
-    if holder is not None and holder.agent.connection == "spoke":
-        return f"domain:{holder.offer.domain or '*'}"
-    return task.rule or "joined"
 
 
 def _intended(work: Work | None, delivery_id: str) -> Delivery:
