@@ -48,7 +48,8 @@ class Reference(str):
         """Its content as it was when the message was sent, read through the host while the message is in hand; size and
         digest are compared here once more. Raises `ReachRefused`: `unsupported` for what is outside, `conflict` where
         the content is another, `not_found` where it is gone or the message is not in hand any more, `invalid` where it
-    X
+        is larger than the host hands out, `unavailable` where the host's copy is damaged or nobody answers for two
+        minutes."""
         if self.kind == "external":
             raise ReachRefused(
                 "unsupported",
