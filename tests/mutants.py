@@ -122,8 +122,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "whoever is not chosen may get it",
         "delivery/decide.py",
-        "        if holder is None and chosen:\n",
-        "        if False:\n",
+        "    if holder is None and chosen:\n",
+        "    if False:\n",
         f"{ROUTE}::test_a_lease_names_a_holder_exactly_where_the_host_chooses",
     ),
     Mutant(
@@ -381,8 +381,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "busy is not busy",
         "delivery/decide.py",
-        "    if ctx.outstanding >= _slots(work.task, delivery, c.recipient, ctx):",
-        "    if _slots(work.task, delivery, c.recipient, ctx) < 0:",
+        "    if ctx.outstanding >= slots:",
+        "    if slots < 0:",
         f"{DELIVERY}::test_reported_20_busy_is_queued_and_costs_no_attempt",
     ),
     Mutant(
