@@ -39,6 +39,7 @@ _SWEEP_SECONDS = 30.0
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _MOMENT_SECONDS = 0.1
+_UNKNOWN = "Its time is over, and whoever began it was lost sight of."
 
 
 class Duties:
@@ -235,9 +236,11 @@ class Duties:
         await self._host(cmd.DoubtTask(task_id=work.task.task_id, detail=detail))
 
     async def _expire(self, work: Work) -> None:
-        detail = self.why_not_begun(work)
-        if await self._is_ended(work):
-            await self._host(cmd.ExpireTask(task_id=work.task.task_id, ended=True, detail=detail))
+        task_id = work.task.task_id
+        if work.is_in_doubt:  # nobody is there to end it, and nobody knows what it did
+            await self._host(cmd.ExpireTask(task_id=task_id, detail=_UNKNOWN))
+        elif await self._is_ended(work):
+            await self._host(cmd.ExpireTask(task_id=task_id, ended=True, detail=self.why_not_begun(work)))
 
     async def _permission(self, work: Work) -> None:
         until = self._clock.now() - self._limits.permission_seconds

@@ -116,7 +116,7 @@ class Story:
             return self._told("begun", after)
         if isinstance(event, ev.DeliveryUnverified):  # its spoke may be back within its lease: the waiting goes on
             return self._told("progress", after, text=f"lost sight of it: {event.detail or 'its holder is gone'}")
-        if isinstance(event, ev.TaskDoubted):
+        if isinstance(event, ev.TaskDoubted | ev.TaskExpired):
             return self._told("unverified", after, code="unverified", **_doubted(after.task, event.detail))
         moved = before is not None and link_of(before) is not link_of(after)
         return self._told("moved", after) if moved else None

@@ -360,8 +360,8 @@ def _expire(work: Work, c: cmd.ExpireTask, ctx: Context) -> ev.TaskExpired:
     task = work.task
     if not task.deadline_at or ctx.now < task.deadline_at or task.handed_in_at:
         raise conflict(f"The deadline of task {name_of(task)} does not end it now.", "Nothing is to be done.")
-    if work.in_flight and not c.ended:
-        return ev.TaskExpired(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED)
+    if work.in_flight and (not c.ended or work.is_in_doubt):  # that nothing runs any more does not tell what was done
+        return ev.TaskExpired(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED, detail=c.detail)
     return ev.TaskExpired(state=S.FAILED, reason=R.EXPIRED, detail=c.detail)
 
 

@@ -251,9 +251,11 @@ class Hub:
         if spoke is not None:
             spoke.visit.begin(spoke.visit.reply("ACK", carried.msg_id, f.Ack(of=carried.outcome, delivery=delivery)))
 
-    def is_given_up(self, delivery: str) -> bool:
-        """Whether it had begun, was given up while its spoke was away, and may still run there."""
-        return delivery in self._given_up
+    def is_elsewhere(self, delivery: str) -> bool:
+        """Whether it had begun and may still run where nobody carries it: it was given up while its spoke was away, or
+        that is back and goes on with it in a moment."""
+        expected = self._expected.get(delivery)
+        return delivery in self._given_up or (expected is not None and expected.until > self._time())
 
     async def noted(self, envelope: Envelope, progress: f.Progress) -> None:
         """A spoke told how far it is."""
@@ -280,4 +282,3 @@ def _text(value: object, field: str) -> str:
     if not isinstance(value, str):
         raise invalid(f"The field {field} must be a text.", "Use the SDK of the host's version.")
     return value
-
