@@ -108,6 +108,9 @@ class Story:
             self._payload = words
         elif isinstance(event, _VERDICTS):
             self._verdict, self._code = words or getattr(event, "detail", ""), getattr(event, "code", "")
+        elif isinstance(event, ev.TaskRestarted) and event.detail:
+            said = (self._verdict, f"Nothing made it good: {event.detail}")
+            self._verdict = " ".join(_sentence(text) for text in said if text)
         if not after.task.open:
             return self._ended(after)
         if isinstance(event, ev.TaskProgressed):

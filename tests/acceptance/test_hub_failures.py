@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.core import commands as cmd
+from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.offers import Offer
 from tests.support.hub import Hub
 
@@ -62,6 +65,33 @@ async def test_after_two_rounds_it_has_failed(tmp_path: Path) -> None:
         told = (await hub.outcome(sailed.task_id))[-1]
         assert (told.what, told.reason) == ("failed", "exhausted")
         assert [notice["round"] for notice in mending.notices] == [1, 2]
+
+
+async def test_a_compensation_that_nobody_offers_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        with pytest.raises(Refused) as caught:
+            await hub.sail(on_failure="cap:Nobody")
+        assert (caught.value.code, "'Nobody'" in caught.value.message) == (ErrorCode.NO_ROUTE, True)
+        assert not hub.spokes.sent
+
+
+async def test_a_compensation_whose_holder_has_left_meanwhile_ends_with_the_words_of_the_failure(
+    tmp_path: Path,
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        mender = await hub.spoke("mender", "Mend")
+        sailed = await hub.sail(on_failure="cap:Mend")
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        leave = cmd.LeaveAgent(agent_id=mender.agent)
+        await hub.executor.execute(leave, hub.guest().actor, workspace=hub.workspace)
+        hub.spokes.ends(sailed.task_id, "failed", code="failed", detail="ValueError: 1")
+        told = (await hub.outcome(sailed.task_id))[-1]
+        assert (told.what, told.reason, told.code) == ("failed", "exhausted", "failed")
+        assert "ValueError: 1" in told.message
+        assert "Nobody here offers 'Mend'." in told.message
 
 
 async def test_what_is_refused_before_it_began_has_failed_with_the_words_and_the_code_of_who_refused(

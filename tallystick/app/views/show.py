@@ -131,7 +131,7 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
     text = event.text.body if event.text and event.text.body else event.text.title if event.text else ""
     error = event.message if isinstance(event, ev.CommandRefused) else ""
     if isinstance(
-        event, ev.DeliveryReturned | ev.DeliveryUnverified | ev.TurnEnded | ev.ResultForwarded | ev.TaskExpired
+        event, ev.DeliveryReturned | ev.DeliveryUnverified | ev.TurnEnded | ev.ResultForwarded | ev.TaskExpired | ev.TaskRestarted
     ):
         error = event.detail
     if isinstance(event, ev.WakeReported) and BY_OUTCOME[event.outcome].then == "attempt":

@@ -369,8 +369,8 @@ def _restart(work: Work, c: cmd.RestartTask, ctx: Context) -> ev.TaskRestarted:
     task = work.task
     if c.done:
         return ev.TaskRestarted(state=S.SUBMITTED, reason=R.NEW, delivery_id=c.delivery_id)
-    if task.failures >= ctx.limits.compensation_rounds:
-        return ev.TaskRestarted(state=S.FAILED, reason=R.EXHAUSTED, delivery_id="")
+    if c.why_none or task.failures >= ctx.limits.compensation_rounds:
+        return ev.TaskRestarted(state=S.FAILED, reason=R.EXHAUSTED, delivery_id="", detail=c.why_none)
     return ev.TaskRestarted(state=S.SUBMITTED, reason=R.COMPENSATING, delivery_id="")
 
 
