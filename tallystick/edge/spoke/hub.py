@@ -151,16 +151,19 @@ class Hub:
                 spoke.visit.begin(tell_mode(self.desk, spoke))
 
     def left(self, spoke: Spoke) -> None:
-        """A connection of a spoke is gone: who carries something to it is told, unless it is back already."""
+        """A connection of a spoke is gone: who carries something to it is told, unless it is back already. One that had
+        said DRAIN and has nothing in hand went in order."""
         if self.spokes.get(spoke.session) is not spoke:
             return
         del self.spokes[spoke.session]
         if self.is_stopping:
             return
-        self.desk.lost(spoke.session, spoke.process)
-        for carried in list(self.carried.values()):
-            if carried.envelope.session == spoke.session:
-                carried.hear(Turn.LOST)
+        mine = [carried for carried in self.carried.values() if carried.envelope.session == spoke.session]
+        has_work = any(carried.has_begun for carried in mine)
+        in_order = spoke.is_draining and not has_work
+        (self.desk.departed if in_order else self.desk.lost)(spoke.session, spoke.process)
+        for carried in mine:
+            carried.hear(Turn.LOST)
 
     def of_agent(self, agent: str) -> Spoke | None:
         """Where an agent is connected as a spoke."""
