@@ -47,6 +47,8 @@ async def test_a_spoke_goes_on_with_what_it_had_begun_before_the_host_was_starte
     msg_id = await client.sail({"n": 1}, dedup_key="k")
     sail = await spoke.begin()
     await haven.restart()
+    history = (await haven.desk.show(await haven.person(), sail["body"]["task_id"])).history
+    assert "its spoke tells how it goes once it is back" in history[-1].error
     back, again = await haven.end("unix"), await haven.end("unix")
     ack = await back.anchor(held=held(sail, state))
     assert ack["resume"] == [{"delivery": sail["body"]["delivery"], "do": do}]
