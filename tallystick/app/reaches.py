@@ -12,6 +12,7 @@ from typing import Final
 
 from tallystick.app.desk.reach import Reached
 from tallystick.app.heads import Heads
+from tallystick.app.remedies import remedy_of, remedy_of_doubt
 from tallystick.core import events as ev
 from tallystick.core.directory import Directory
 from tallystick.core.fold import evolve
@@ -142,7 +143,7 @@ class Story:
         code = self._code if self._code and task.state is TaskState.FAILED else _code(task)
         said = f": {self._verdict}" if self._verdict else ""
         message = _sentence(f"Task {short(task.task_id)} is {task.place.replace('_', ' ')}{said}")
-        remedy = _remedy(task)
+        remedy = remedy_of(task, code)
         return self._told("failed", work, code=code, message=message, remedy=remedy, duplicate=duplicate)
 
     def _told(self, what: str, work: Work, **given: object) -> Reached:
@@ -177,7 +178,7 @@ _VERDICTS = (
 )
 """Events whose words say why there is no result."""
 
-_CODES: Final = {
+CODES: Final = {
     "failed/error": "unavailable",
     "failed/expired": "timeout",
     "failed/no_route": "no_route",
@@ -188,23 +189,17 @@ _CODES: Final = {
 }
 
 
-def _remedy(task: Task) -> str:
-    if task.reason is Reason.EXPIRED and not task.taken_at:
-        return "See who is there with `tally routes`; start a holder, or give it more time, and send it again."
-    return f"Send it again as a new message if it is still wanted; see what happened: tally trace {short(task.task_id)}"
-
-
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _code(task: Task) -> str:
     by_state = {TaskState.CANCELED: "canceled", TaskState.REJECTED: "denied"}
-    return by_state.get(task.state) or _CODES[place(task.state, task.reason)]
+    return by_state.get(task.state) or CODES[place(task.state, task.reason)]
 
 
 def _doubted(task: Task, detail: str) -> dict[str, str]:
     return {
         "message": f"It was begun, and what became of it is not known: {detail or 'its holder is gone'}",
-        "remedy": f"It comes clear when the spoke returns; else a person tells: tally verify {short(task.task_id)}",
+        "remedy": remedy_of_doubt(task),
     }
