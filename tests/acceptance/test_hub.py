@@ -12,6 +12,7 @@ from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.offers import Offer
+from tallystick.core.state import Work
 from tallystick.edge.mcp import verbs
 from tests.support.hub import Hub
 
@@ -148,6 +149,27 @@ async def test_who_waited_in_vain_is_told_who_was_there_and_how(tmp_path: Path) 
         assert "tally routes" in told.remedy
         line = (await hub.desk.s.views.trace(sailed.trace_id, lambda _: True)).events[-1]
         assert "@away (returning, last heard 55 s ago)" in line.error, "the trace says so, too"
+
+
+async def test_one_that_cannot_be_ended_yet_does_not_keep_the_deadlines_of_others_waiting(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+
+        async def never(_work: Work) -> bool:
+            await asyncio.Event().wait()
+            return True
+
+        await hub.spoke("away", "Count")
+        hub.spokes.session_of.clear()  # nobody takes anything
+        stuck = await hub.sail(timeout_ms=10_000)
+        hub.duties.end_run = never
+        await hub.pass_time(11)
+        assert hub.work(stuck.task_id).task.open
+        for _ in range(6):  # it is tried again ever more rarely
+            await hub.pass_time(31)
+        await hub.spoke("away")
+        hub.spokes.session_of.clear()
+        await hub.sail(timeout_ms=2_000)
+        assert await hub.duties.once() <= 2.0
 
 
 async def test_what_was_begun_and_came_too_late_says_nothing_of_who_was_there(tmp_path: Path) -> None:
