@@ -151,6 +151,19 @@ async def test_who_waited_in_vain_is_told_who_was_there_and_how(tmp_path: Path) 
         assert "@away (returning, last heard 55 s ago)" in line.error, "the trace says so, too"
 
 
+async def test_what_a_waiting_message_waits_for_is_told_with_it_and_its_trace_until_it_begins(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        spoke = await hub.spoke("mender", "Mend")
+        hub.desk.drain_spoke(spoke.session)
+        hub.spokes.session_of.clear()  # nobody takes anything
+        sailed = await hub.sail("Mend")
+        told = "registered for 'Mend': @mender (draining, last heard 0 s ago)"
+        assert hub.routing.waits_for(hub.work(sailed.task_id)) == told
+        await hub.pass_time(31)
+        await hub.outcome(sailed.task_id)
+        assert hub.routing.waits_for(hub.work(sailed.task_id)) == ""
+
+
 async def test_one_that_cannot_be_ended_yet_does_not_keep_the_deadlines_of_others_waiting(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
 
