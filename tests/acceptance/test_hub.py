@@ -281,6 +281,15 @@ async def test_the_route_table_shows_who_holds_what_and_what_became_of_it(tmp_pa
         assert (shown.stats[0].asked, shown.stats[0].done, shown.stats[0].failed) == (1, 1, 0)
 
 
+async def test_who_is_offline_stands_last_among_the_routes(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        gone = await hub.spoke("a-gone", "Count")
+        await hub.spoke("b-here", "Count")
+        hub.desk.departed(gone.session, "1@1")
+        shown = (await hub.desk.routes(hub.guest())).routes
+        assert [(route.spoke, route.status) for route in shown] == [("b-here", "online"), ("a-gone", "offline")]
+
+
 async def test_a_spoke_that_was_lost_takes_its_work_back_and_its_result_counts(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         hub.spokes.answer = hub.spokes.held
