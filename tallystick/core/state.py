@@ -67,6 +67,10 @@ class Delivery(Value, frozen=True):
         """The furthest fact."""
         return self.facts[-1].fact
 
+    def has(self, fact: Fact) -> bool:
+        """Whether somebody witnessed that."""
+        return any(seen.fact is fact for seen in self.facts)
+
     @property
     def open(self) -> bool:
         """Whether something can still become of it."""
