@@ -115,7 +115,7 @@ async def test_a_handler_may_refuse_with_a_code(hub: ScriptedHub, started: Any) 
     await started(handle)
     await hub.deliver("Do", 1)
     failed = (await hub.got("FAIL"))["body"]
-    assert (failed["code"], failed["message"]) == ("denied", "Not this file. Ask for another.")
+    assert (failed["code"], failed["message"]) == ("denied", "Not this file.")
 
 
 @pytest.mark.parametrize(
@@ -529,8 +529,9 @@ def test_a_spoke_that_makes_no_sense_is_refused_when_it_is_made(given: dict[str,
 @pytest.mark.parametrize(
     "given",
     [
-        {"name": ""}, {"name": "a b"}, {"name": "x" * 101}, {"name": "A@1"}, {"version": "one"}, {"version": "1.2.3.4"},
-        {"weight": 0}, {"weight": True}, {"concurrency": 1001}, {"concurrency": 1.0}, {"schema": "text"},
+        {"name": ""}, {"name": "a b"}, {"name": "x" * 64}, {"name": "A@1"}, {"name": "1st"}, {"version": "one"},
+        {"version": "1"}, {"version": "01.0"}, {"version": "1.2.3.4"}, {"domain": "Bad Domain!"}, {"domain": 5},
+        {"weight": 0}, {"weight": True}, {"concurrency": 65}, {"concurrency": 1.0}, {"schema": "text"},
         {"schema": 5},
     ],
 )  # fmt: skip
@@ -576,6 +577,17 @@ async def test_a_fork_of_a_started_spoke_is_refused(
     await hub.got("RESULT")
 
 
+async def test_a_directory_that_is_made_for_a_store_is_told_once(
+    hub: ScriptedHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "new" / "s.db"
+    for _ in range(2):
+        async with Spoke("s-1", [Capability("Do")], {"Do": coroutine}, store=path, link=hub.dial):
+            pass
+    said = [one.message for one in caplog.records if "directory" in one.message]
+    assert said == [f"The directory {path.parent} is made for the store of spoke s-1"]
+
+
 def test_the_default_store_is_one_for_each_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from tallystick.sdk.place import store_path
 
@@ -585,4 +597,8 @@ def test_the_default_store_is_one_for_each_host(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("TALLY_HOME", str(tmp_path / "two"))
     paths = {one, store_path("s-1", None), store_path("s-1", "https://hub.example"), store_path("s-2", None)}
     assert len(paths) == 4
+    for same in ("https://hub.example/", "https://HUB.example:443"):
+        assert store_path("s-1", same) in paths
+    assert store_path("s-1", "http://localhost:8765") == store_path("s-1", "http://127.0.0.1:8765/")
+    assert store_path("s-1", "https://hub.example:444") not in paths
     assert all(path.is_relative_to(tmp_path) and not path.is_relative_to(tmp_path / "one") for path in paths)
