@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeAlias
 
-from tallystick.sdk.capability import Capability, plain
+from tallystick.sdk.capability import Capability
 from tallystick.sdk.current import IN_HAND, InHand
 from tallystick.sdk.errors import ReachError
 from tallystick.sdk.message import ReachMessage
+from tallystick.sdk.payload import plain
 from tallystick.sdk.tables import Outcome
 from tallystick.sdk.tracing import handling
 
@@ -42,7 +43,7 @@ async def outcome_of(
             capability.checks.check_result(payload, where)
     except ReachError as error:
         log.warning("The handler of %s refused message %s: %s", capability.name, message.msg_id, error)
-        return Outcome(code=error.code, message=str(error))
+        return Outcome(code=error.code, message=error.message)
     except Exception as error:
         log.exception("The handler of %s failed on message %s", capability.name, message.msg_id)
         return Outcome(code="failed", message=f"{type(error).__name__}: {error}".removesuffix(": ")[:4000])

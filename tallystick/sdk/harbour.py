@@ -33,6 +33,11 @@ class Harbour:
         """Whether it may be used here."""
         return loop is self._loop and pid == self._pid
 
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a link to the host now."""
+        return self._channel.is_up
+
     async def launch(self, voyage: Voyage) -> None:
         """Send a message; returns when the host has it on its disk. Raises the refusal."""
         self._voyages[voyage.msg_id] = voyage

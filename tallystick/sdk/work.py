@@ -93,7 +93,7 @@ class Work:
             payload = self._station.capability.checks.check_payload(self._sail.payload, self._where)
             context = slice_from(self._sail.context, self._references())
         except ReachError as error:
-            self._answer(Outcome(code=error.code, message=str(error), began=False))
+            self._answer(Outcome(code=error.code, message=error.message, began=False))
             return
         self._message = ReachMessage(self._heard.header, self._sail, payload, context, self._tell)
         await self._in_a_slot(self._message)
@@ -133,7 +133,7 @@ class Work:
         try:
             verdict = await store.do(lambda tables: tables.begin(ask))
         except ReachError as error:
-            self._answer(Outcome(code="unavailable", message=str(error), began=False))
+            self._answer(Outcome(code="unavailable", message=error.message, began=False))
             return
         if verdict.say in ("conflict", "doubt"):
             self._answer(_OTHER_BODY if verdict.say == "conflict" else UNKNOWN)

@@ -529,8 +529,9 @@ def test_a_spoke_that_makes_no_sense_is_refused_when_it_is_made(given: dict[str,
 @pytest.mark.parametrize(
     "given",
     [
-        {"name": ""}, {"name": "a b"}, {"name": "x" * 101}, {"name": "A@1"}, {"version": "one"}, {"version": "1.2.3.4"},
-        {"weight": 0}, {"weight": True}, {"concurrency": 1001}, {"concurrency": 1.0}, {"schema": "text"},
+        {"name": ""}, {"name": "a b"}, {"name": "x" * 64}, {"name": "A@1"}, {"name": "1st"}, {"version": "one"},
+        {"version": "1"}, {"version": "01.0"}, {"version": "1.2.3.4"}, {"domain": "Bad Domain!"}, {"domain": 5},
+        {"weight": 0}, {"weight": True}, {"concurrency": 65}, {"concurrency": 1.0}, {"schema": "text"},
         {"schema": 5},
     ],
 )  # fmt: skip
