@@ -465,6 +465,35 @@ async def test_a_full_disk_loses_no_result(bench: Bench, monkeypatch: pytest.Mon
     assert bench.ran == [1]
 
 
+@pytest.mark.parametrize(
+    "error", [UnicodeEncodeError("utf-8", "x", 0, 1, "no"), StopIteration(), sqlite3.DataError("no")]
+)
+async def test_a_step_that_cannot_be_done_is_left_out_and_the_store_goes_on(bench: Bench, error: Exception) -> None:
+    def broken(_: Tables) -> None:
+        raise error
+
+    store = bench.spoke._running._store
+    asked = [store.do(step) for step in (lambda _: 1, broken, lambda _: 3)]
+    first, refused, last = await asyncio.gather(*asked, return_exceptions=True)
+    assert (first, last) == (1, 3)
+    assert isinstance(refused, ReachRefused)
+    assert (refused.code, "cannot be written" in refused.message) == ("invalid", True)
+
+
+async def test_an_outcome_that_no_disk_takes_is_a_failure(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Tables.finish
+
+    def picky(self: Tables, ask: tables.Ask, outcome: tables.Outcome) -> None:
+        if not outcome.code:
+            raise ValueError("not this")
+        real(self, ask, outcome)
+
+    monkeypatch.setattr(Tables, "finish", picky)
+    await bench.hub.deliver("Echo", 1)
+    failed = (await bench.hub.got("FAIL"))["body"]
+    assert (failed["code"], "not this" in failed["message"]) == ("failed", True)
+
+
 async def test_a_spoke_whose_disk_is_full_begins_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Any, *given: Any) -> None:
         error = sqlite3.OperationalError("database or disk is full")

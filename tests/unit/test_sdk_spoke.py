@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from tallystick import Capability, ReachMessage, ReachRefused, Spoke
+from tallystick.sdk.errors import reach_error
+from tallystick.sdk.failure import TEXT
 from tallystick.sdk.frames import frame
 from tests.support.reach import ScriptedHub
 
@@ -115,7 +117,76 @@ async def test_a_handler_may_refuse_with_a_code(hub: ScriptedHub, started: Any) 
     await started(handle)
     await hub.deliver("Do", 1)
     failed = (await hub.got("FAIL"))["body"]
-    assert (failed["code"], failed["message"]) == ("denied", "Not this file. Ask for another.")
+    assert (failed["code"], failed["message"]) == ("denied", "Not this file.")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+INNER = {"msg_id": "msg_inner"}
+RAISED = [
+    (ValueError("a\udcffb"), "failed", "ValueError: a?b"),
+    (StopIteration(), "failed", "StopIteration"),
+    (SystemExit(3), "failed", "SystemExit: 3"),
+    (Mute(), "failed", "Mute"),
+    (ReachRefused("denied", "a\udcffb"), "denied", "a?b"),
+    (ReachRefused("", "no code"), "failed", "ReachRefused: no code"),
+    (ReachRefused(7, "a number"), "failed", "ReachRefused: a number"),  # type: ignore[arg-type]
+    (ReachRefused("x" * 300, "long"), "failed", "ReachRefused: long"),
+    (ReachRefused("canceled", "taken back"), "failed", "ReachRefused: taken back"),
+    (reach_error("no_route", "Nobody.", **INNER), "failed", "ReachNoRoute: Nobody."),
+    (reach_error("offline", "Away."), "failed", "ReachOffline: Away."),
+    (reach_error("unverified", "Who knows.", **INNER), "failed", "ReachUnverified: Who knows."),
+    (reach_error("denied", "Not to you.", **INNER), "failed", "ReachRefused: Not to you."),
+]
+
+
+@pytest.mark.parametrize(("raised", "code", "text"), RAISED)
+async def test_whatever_a_thread_raises_fails_its_message_alone(
+    hub: ScriptedHub, started: Any, raised: BaseException, code: str, text: str
+) -> None:
+    def handle(message: ReachMessage) -> str:
+        if message.payload == "bad":
+            raise raised
+        return "good"
+
+    await started(handle)
+    await hub.deliver("Do", "bad")
+    failed = (await hub.got("FAIL"))["body"]
+    assert (failed["code"], failed["message"], failed["began"]) == (code, text, True)
+    await hub.deliver("Do", "next")
+    assert (await hub.got("RESULT"))["body"]["payload"] == "good"
+
+
+@pytest.mark.parametrize(("raised", "code"), [(one, code) for one, code, _ in RAISED if isinstance(one, Exception)])
+async def test_whatever_a_coroutine_raises_fails_its_message_alone(
+    hub: ScriptedHub, started: Any, raised: Exception, code: str
+) -> None:
+    async def handle(message: ReachMessage) -> str:
+        if message.payload == "bad":
+            raise raised
+        return "good"
+
+    await started(handle)
+    await hub.deliver("Do", "bad")
+    assert (await hub.got("FAIL"))["body"]["code"] == code
+    await hub.deliver("Do", "next")
+    assert (await hub.got("RESULT"))["body"]["payload"] == "good"
+
+
+@pytest.mark.parametrize("kind", [ValueError, lambda text: ReachRefused("denied", text)])
+async def test_a_long_text_of_a_handler_is_told_without_its_middle(hub: ScriptedHub, started: Any, kind: Any) -> None:
+    def handle(_: ReachMessage) -> None:
+        raise kind("begin" + "x" * 100_000 + "end")
+
+    await started(handle)
+    await hub.deliver("Do", 1)
+    text = (await hub.got("FAIL"))["body"]["message"]
+    assert len(text) == TEXT
+    assert "begin" in text
+    assert text.endswith("xend")
 
 
 @pytest.mark.parametrize(
