@@ -99,6 +99,16 @@ async def test_a_refusal_before_the_record_is_an_error_too(client: ReachClient, 
         await client.sail("Echo", 1)
 
 
+async def test_a_refusal_of_what_the_host_could_not_read_further_than_its_id_ends_that_message(
+    client: ReachClient, port: Port
+) -> None:
+    refused = {"code": "invalid", "message": "The frame nests deeper than 64.", "remedy": "Send flatter JSON."}
+    port.answers["SAIL"] = lambda found: [frame("FAIL", refused, msg_id=found["header"]["msg_id"])]
+    with pytest.raises(ReachRefused, match="nests deeper") as caught:
+        await client.sail("Echo", 1)
+    assert caught.value.code == "invalid"
+
+
 async def test_without_an_outcome_the_wait_ends_and_says_where_the_message_is(client: ReachClient, port: Port) -> None:
     port.outcomes["Slow"] = None
     with pytest.raises(ReachTimeout) as caught:

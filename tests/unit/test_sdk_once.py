@@ -279,6 +279,18 @@ async def test_an_outcome_that_the_host_refuses_for_good_is_not_sent_for_ever(be
     assert "held" not in bench.hub.heard[-1]["body"]
 
 
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_result_that_no_host_takes_is_told_as_a_failure(bench: Bench, is_read: bool) -> None:
+    told = {} if is_read else {"of": ""}
+    bench.hub.answers["RESULT"] = lambda found: [bench.hub.fail(found, "invalid", "Too deep.", **told)]
+    sent = await bench.hub.deliver("Echo", 1)
+    failed = (await bench.hub.got("FAIL"))["body"]
+    assert (failed["delivery"], failed["fence"], failed["began"]) == (sent["body"]["delivery"], 1, True)
+    assert (failed["code"], failed["message"]) == ("failed", "The host cannot take the result: Too deep.")
+    await bench.spoke.drain()
+    assert bench.hub.count("RESULT") == 1
+
+
 # --- after a crash ------------------------------------------------------------------------------------------------
 
 CRASH = """
