@@ -217,6 +217,13 @@ async def test_a_key_counts_among_those_of_its_caller(bench: Bench) -> None:
     assert sorted(bench.ran) == [1, 2]
 
 
+async def test_a_key_counts_among_those_of_its_workspace(bench: Bench) -> None:
+    for number, place in enumerate(["one", "two", "one"]):
+        await bench.hub.deliver("Echo", number % 2, dedup_key="k", caller="ann", workspace=place)
+        assert (await bench.hub.got("RESULT"))["body"]["payload"] == {"echo": number % 2}
+    assert bench.ran == [0, 1]
+
+
 async def test_a_new_attempt_that_the_host_decided_on_runs_again(bench: Bench) -> None:
     first = await bench.hub.deliver("Echo", 1, dedup_key="k", caller="ann")
     await bench.hub.got("RESULT")
