@@ -216,13 +216,14 @@ class ReachClient:
     async def retreat(self, msg_id: str) -> str:
         """Take a message away from its holder. Where the handler did not begin it is scheduled again, here or
         elsewhere; where it did, this is refused (`conflict`) unless the capability is idempotent. It does not call the
-        message off: a person, or who asked, does that by `tally cancel TASK`. Returns the state of the link; see
-        `ReachHandle.state`."""
+        message off: a person, or who asked, does that by `tally cancel TASK`. Returns the state of the link, and
+        raises `ReachTimeout` where there is no answer; see `ReachHandle.state`."""
         answer = await self._harbour().ask(frame("RETREAT", {}, msg_id=msg_id))
         return str(answer.body.get("link", ""))
 
     async def settle(self, trace_id: str) -> None:
-        """Declare a trace finished; its links become SUNSET. Raises `ReachRefused` `conflict`, naming what is open."""
+        """Declare a trace finished; its links become SUNSET. Raises `ReachRefused` `conflict`, naming what is open,
+        or `ReachTimeout` where there is no answer within 15 s."""
         await self._harbour().ask(frame("SETTLE", {}, trace_id=trace_id))
 
     async def close(self) -> None:

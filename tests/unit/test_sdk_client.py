@@ -272,6 +272,23 @@ async def test_retreat_and_settle_bring_back_what_the_host_says(client: ReachCli
         await client.settle("trc_1")
 
 
+@pytest.mark.parametrize("is_reachable", [True, False])
+async def test_a_question_that_nobody_answers_ends(
+    client: ReachClient, port: Port, monkeypatch: pytest.MonkeyPatch, is_reachable: bool
+) -> None:
+    port.outcomes["Slow"] = None
+    handle = await client.sail("Slow", 1, wait=False)
+    monkeypatch.setattr("tallystick.sdk.harbour.PATIENCE_SECONDS", 0.05)
+    port.answers.update({kind: lambda _: [] for kind in ("SAIL", "RETREAT", "SETTLE")})
+    port.is_reachable = is_reachable
+    if not is_reachable:
+        port.cut()
+    for question in (handle.state, lambda: client.retreat(handle.msg_id), lambda: client.settle(handle.trace_id)):
+        with pytest.raises(ReachTimeout, match="did not answer") as caught:
+            await question()
+        assert caught.value.code == "timeout"
+
+
 async def test_a_hub_that_stays_away_ends_the_wait_in_time_and_is_not_asked_for_ever(
     client: ReachClient, port: Port
 ) -> None:
