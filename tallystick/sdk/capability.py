@@ -67,8 +67,8 @@ class Capability:
         object.__setattr__(self, "checks", schema_of(self.schema, self.name))
 
 
-def offer_of(capability: Capability) -> dict[str, Any]:
-    """How ANCHOR tells of it; what is as usual is left out."""
+def offer_of(capability: Capability, *, has_structs: bool = True) -> dict[str, Any]:
+    """How ANCHOR tells of it, with or without the schemas of Structs; what is as usual is left out."""
     told: dict[str, Any] = {"name": capability.name, "version": capability.version}
     for name, usual in (
         ("domain", ""),
@@ -79,8 +79,9 @@ def offer_of(capability: Capability) -> dict[str, Any]:
     ):
         if getattr(capability, name) != usual:
             told[name] = getattr(capability, name)
-    texts = {"schema": capability.checks.payload_text, "result_schema": capability.checks.result_text}
-    return told | {name: text for name, text in texts.items() if text}
+    checks = capability.checks
+    sides = {"schema": (checks.payload, checks.payload_text), "result_schema": (checks.result, checks.result_text)}
+    return told | {name: text for name, (side, text) in sides.items() if text and (has_structs or type(side) is dict)}
 
 
 def target_of(target: str | Capability) -> str:

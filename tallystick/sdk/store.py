@@ -325,6 +325,6 @@ def _unwritable(error: Exception) -> ReachRefused:
 def _taken(path: Path) -> ReachRefused:
     return ReachRefused(
         "conflict",
-        f"The store {path} is open already, in another process or in this one.",
-        "One spoke runs once: end the other, or give this one a spoke_id of its own.",
+        f"This spoke runs already: its store {path} is open already, in another process or in this one.",
+        "The live one wins: end it first, or give this one a spoke_id of its own.",
     )

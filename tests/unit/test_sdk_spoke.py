@@ -588,6 +588,7 @@ async def test_a_capability_that_is_not_offered_is_no_route(hub: ScriptedHub, st
         ({"hub_url": "http://10.1.2.3:80", "token": "t"}, "in the clear"),
         ({"hub_url": "https://hub.example"}, "There is no token"),
         ({"endpoint": "https://me.example/reach"}, "needs a hub_url"),
+        ({"store": "/nonexistent/s.db"}, "no directory /nonexistent"),
     ],
 )
 def test_a_spoke_that_makes_no_sense_is_refused_when_it_is_made(given: dict[str, Any], words: str) -> None:
@@ -657,4 +658,8 @@ def test_the_default_store_is_one_for_each_host(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("TALLY_HOME", str(tmp_path / "two"))
     paths = {one, store_path("s-1", None), store_path("s-1", "https://hub.example"), store_path("s-2", None)}
     assert len(paths) == 4
+    for same in ("https://hub.example/", "https://HUB.example:443"):
+        assert store_path("s-1", same) in paths
+    assert store_path("s-1", "http://localhost:8765") == store_path("s-1", "http://127.0.0.1:8765/")
+    assert store_path("s-1", "https://hub.example:444") not in paths
     assert all(path.is_relative_to(tmp_path) and not path.is_relative_to(tmp_path / "one") for path in paths)
