@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -663,3 +664,14 @@ def test_the_default_store_is_one_for_each_host(monkeypatch: pytest.MonkeyPatch,
     assert store_path("s-1", "http://localhost:8765") == store_path("s-1", "http://127.0.0.1:8765/")
     assert store_path("s-1", "https://hub.example:444") not in paths
     assert all(path.is_relative_to(tmp_path) and not path.is_relative_to(tmp_path / "one") for path in paths)
+
+
+def test_each_standing_registration_has_a_name_of_its_own() -> None:
+    from tallystick.sdk.place import anchor_name
+
+    asked = [("team", "a-b"), ("team-a", "b"), ("team", "A-b"), ("team-a", "B"), ("te", "am-a-b"), ("team", "a_b")]
+    names = [anchor_name(*one) for one in asked]
+    assert len(set(names)) == len(asked)
+    assert names == [anchor_name(*one) for one in asked]
+    assert names[0] == "team-a-b"
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", name) for name in [*names, anchor_name("x" * 63, "Y" * 63)])
