@@ -312,6 +312,8 @@ _CHOICES = {"to": ("one", "all"), "retry": ("retreat", "none")}
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or len(value) > _KEY_CHARACTERS:
         raise invalid(f"{name}={str(value)[:60]!r} is no text of at most {_KEY_CHARACTERS} characters.", "Shorten it.")
+    if any("\ud800" <= one <= "\udfff" for one in value):
+        raise invalid(f"{name}={value[:60]!r} cannot be written as UTF-8.", "Give text without lone surrogates.")
     return value
 
 

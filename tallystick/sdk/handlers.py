@@ -43,8 +43,9 @@ async def outcome_of(
             payload = plain(found, f"result of {where}")
             capability.checks.check_result(payload, where)
     except ReachError as error:
-        log.warning("The handler of %s refused message %s: %s", capability.name, message.msg_id, error.code)
-        return failure_of(error, message.msg_id)
+        outcome = failure_of(error, message.msg_id)
+        log.warning("The handler of %s refused message %s: %s", capability.name, message.msg_id, outcome.message)
+        return outcome
     except Thrown as thrown:
         log.exception("The handler of %s failed on message %s", capability.name, message.msg_id, exc_info=thrown.cause)
         return failure_of(thrown.cause, message.msg_id)

@@ -367,6 +367,7 @@ async def test_a_hundred_messages_at_once_begin_with_one_until_the_host_answers(
         ({"retry": "always"}, "retry='always' is not known"),
         ({"dedup_key": 5}, "dedup_key='5'"),
         ({"dedup_key": "k" * 201}, "at most 200"),
+        ({"title": "\ud800"}, "cannot be written as UTF-8"),
         ({"nonsense": 1}, "'nonsense' is no part of a request"),
     ],
 )
