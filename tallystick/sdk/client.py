@@ -216,13 +216,14 @@ class ReachClient:
     async def retreat(self, msg_id: str) -> str:
         """Take a message away from its holder. Where the handler did not begin it is scheduled again, here or
         elsewhere; where it did, this is refused (`conflict`) unless the capability is idempotent. It does not call the
-        message off: a person, or who asked, does that by `tally cancel TASK`. Returns the state of the link; see
-        `ReachHandle.state`."""
+        message off: a person, or who asked, does that by `tally cancel TASK`. Returns the state of the link, and
+        raises `ReachTimeout` where there is no answer; see `ReachHandle.state`."""
         answer = await self._harbour().ask(frame("RETREAT", {}, msg_id=msg_id))
         return str(answer.body.get("link", ""))
 
     async def settle(self, trace_id: str) -> None:
-        """Declare a trace finished; its links become SUNSET. Raises `ReachRefused` `conflict`, naming what is open."""
+        """Declare a trace finished; its links become SUNSET. Raises `ReachRefused` `conflict`, naming what is open,
+        or `ReachTimeout` where there is no answer within 15 s."""
         await self._harbour().ask(frame("SETTLE", {}, trace_id=trace_id))
 
     async def close(self) -> None:
@@ -311,6 +312,8 @@ _CHOICES = {"to": ("one", "all"), "retry": ("retreat", "none")}
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or len(value) > _KEY_CHARACTERS:
         raise invalid(f"{name}={str(value)[:60]!r} is no text of at most {_KEY_CHARACTERS} characters.", "Shorten it.")
+    if any("\ud800" <= one <= "\udfff" for one in value):
+        raise invalid(f"{name}={value[:60]!r} cannot be written as UTF-8.", "Give text without lone surrogates.")
     return value
 
 

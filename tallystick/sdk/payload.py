@@ -14,12 +14,15 @@ from tallystick.sdk.reference import as_text
 _LEAST, _MOST = -(2**63), 2**64 - 1
 """The integers that JSON readers on both sides take."""
 
+DEPTH: Final = 60
+"""How deep lists and dicts may be in one another: the host takes lines of 64, and the frame around it counts too."""
+
 _REMEDY: Final = "Give plain JSON values (text, numbers, lists, dicts with text as keys), or a msgspec.Struct."
 
 
 def plain(value: Any, what: str) -> Any:
     """A payload as plain JSON values; a tuple becomes a list, a Struct a dict. Raises `ReachRefused` `invalid`, with
-    the place, for what JSON would carry as something else, and for more than 256 KiB of it."""
+    the place, for what JSON would carry as something else, for more than 256 KiB of it, and for what nests too deep."""
     try:
         found = _plain(value, "$", what)
         encoded = msgspec.json.encode(found)
@@ -34,7 +37,20 @@ def plain(value: Any, what: str) -> Any:
             f"The {what} is {len(encoded)} bytes long as JSON; at most {PAYLOAD_BYTES} are taken.",
             "Send a reference to a file, commit or blob instead.",
         )
+    if encoded.count(b"{") + encoded.count(b"[") > DEPTH and _is_deeper(found):
+        raise invalid(f"The {what} nests deeper than {DEPTH}.", "Send flatter JSON, or a reference to a file.")
     return msgspec.json.decode(encoded)
+
+
+def _is_deeper(value: Any) -> bool:
+    """Whether lists and dicts are in one another more than `DEPTH` times."""
+    level = [value]
+    for _ in range(DEPTH + 1):
+        level = [one for one in level if isinstance(one, dict | list)]
+        if not level:
+            return False
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return True
 
 
 def _plain(value: Any, path: str, what: str) -> Any:

@@ -32,7 +32,9 @@ def anchor_name(sender: str | None, capability: str) -> str:
     who = sender or wire.caller_environment().get("TALLY_AGENT") or "person"
     whole = f"{who}-{capability}"
     plain = re.sub(r"[^a-z0-9]+", "-", whole.lower()).strip("-")[:48]
-    return plain if plain == whole else f"{plain}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}".lstrip("-")
+    if plain == whole and "-" not in who:  # else `team` and `a-b` would be called as `team-a` and `b` are
+        return plain
+    return f"{plain}-{hashlib.sha256(f'{who} {capability}'.encode()).hexdigest()[:8]}".lstrip("-")
 
 
 def _state() -> Path:

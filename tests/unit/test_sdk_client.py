@@ -99,6 +99,16 @@ async def test_a_refusal_before_the_record_is_an_error_too(client: ReachClient, 
         await client.sail("Echo", 1)
 
 
+async def test_a_refusal_of_what_the_host_could_not_read_further_than_its_id_ends_that_message(
+    client: ReachClient, port: Port
+) -> None:
+    refused = {"code": "invalid", "message": "The frame nests deeper than 64.", "remedy": "Send flatter JSON."}
+    port.answers["SAIL"] = lambda found: [frame("FAIL", refused, msg_id=found["header"]["msg_id"])]
+    with pytest.raises(ReachRefused, match="nests deeper") as caught:
+        await client.sail("Echo", 1)
+    assert caught.value.code == "invalid"
+
+
 async def test_without_an_outcome_the_wait_ends_and_says_where_the_message_is(client: ReachClient, port: Port) -> None:
     port.outcomes["Slow"] = None
     with pytest.raises(ReachTimeout) as caught:
@@ -262,6 +272,23 @@ async def test_retreat_and_settle_bring_back_what_the_host_says(client: ReachCli
         await client.settle("trc_1")
 
 
+@pytest.mark.parametrize("is_reachable", [True, False])
+async def test_a_question_that_nobody_answers_ends(
+    client: ReachClient, port: Port, monkeypatch: pytest.MonkeyPatch, is_reachable: bool
+) -> None:
+    port.outcomes["Slow"] = None
+    handle = await client.sail("Slow", 1, wait=False)
+    monkeypatch.setattr("tallystick.sdk.harbour.PATIENCE_SECONDS", 0.05)
+    port.answers.update({kind: lambda _: [] for kind in ("SAIL", "RETREAT", "SETTLE")})
+    port.is_reachable = is_reachable
+    if not is_reachable:
+        port.cut()
+    for question in (handle.state, lambda: client.retreat(handle.msg_id), lambda: client.settle(handle.trace_id)):
+        with pytest.raises(ReachTimeout, match="did not answer") as caught:
+            await question()
+        assert caught.value.code == "timeout"
+
+
 async def test_a_hub_that_stays_away_ends_the_wait_in_time_and_is_not_asked_for_ever(
     client: ReachClient, port: Port
 ) -> None:
@@ -340,6 +367,7 @@ async def test_a_hundred_messages_at_once_begin_with_one_until_the_host_answers(
         ({"retry": "always"}, "retry='always' is not known"),
         ({"dedup_key": 5}, "dedup_key='5'"),
         ({"dedup_key": "k" * 201}, "at most 200"),
+        ({"title": "\ud800"}, "cannot be written as UTF-8"),
         ({"nonsense": 1}, "'nonsense' is no part of a request"),
     ],
 )

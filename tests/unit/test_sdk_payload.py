@@ -12,12 +12,18 @@ import pytest
 
 from tallystick import Capability, ReachClient, ReachMessage, ReachRefused, Spoke
 from tallystick.sdk import Schema
-from tallystick.sdk.payload import plain
+from tallystick.sdk.payload import DEPTH, plain
 from tests.support.reach import ScriptedHub
 
 WHEN = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 RING: list[Any] = []
 RING.append(RING)
+
+
+def nested(depth: int) -> Any:
+    """Lists in one another."""
+    return [nested(depth - 1)] if depth else 1
+
 
 NOT_JSON = [
     ({"a": [1, float("nan")]}, r"the number nan at \$\.a\[1\]"),
@@ -29,6 +35,8 @@ NOT_JSON = [
     ({"at": WHEN}, r"type datetime at \$\.at"),
     (2**64, r"an integer of more than 64 bits at \$"),
     (RING, "nested too deep, or holds itself"),
+    (nested(DEPTH + 1), "nests deeper than 60"),
+    ({"a": [nested(DEPTH - 1)]}, "nests deeper than 60"),
     ("\ud800", "cannot be sent as JSON"),
 ]
 
@@ -50,6 +58,11 @@ class Record(msgspec.Struct):
 
 
 RECORD = Record(WHEN, b"\x00\xff", {"a"}, {1: "one"})
+
+
+def test_what_nests_as_deep_as_the_host_takes_is_sent() -> None:
+    whole = [nested(DEPTH - 1)] * 40
+    assert plain(whole, "payload") == whole
 
 
 @pytest.mark.parametrize(("value", "words"), NOT_JSON)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from tallystick import Capability, ReachMessage, ReachRefused, Spoke
+from tallystick.sdk.errors import reach_error
+from tallystick.sdk.failure import TEXT
 from tallystick.sdk.frames import frame
 from tests.support.reach import ScriptedHub
 
@@ -116,6 +119,75 @@ async def test_a_handler_may_refuse_with_a_code(hub: ScriptedHub, started: Any) 
     await hub.deliver("Do", 1)
     failed = (await hub.got("FAIL"))["body"]
     assert (failed["code"], failed["message"]) == ("denied", "Not this file.")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+INNER = {"msg_id": "msg_inner"}
+RAISED = [
+    (ValueError("a\udcffb"), "failed", "ValueError: a?b"),
+    (StopIteration(), "failed", "StopIteration"),
+    (SystemExit(3), "failed", "SystemExit: 3"),
+    (Mute(), "failed", "Mute"),
+    (ReachRefused("denied", "a\udcffb"), "denied", "a?b"),
+    (ReachRefused("", "no code"), "failed", "ReachRefused: no code"),
+    (ReachRefused(7, "a number"), "failed", "ReachRefused: a number"),  # type: ignore[arg-type]
+    (ReachRefused("x" * 300, "long"), "failed", "ReachRefused: long"),
+    (ReachRefused("canceled", "taken back"), "failed", "ReachRefused: taken back"),
+    (reach_error("no_route", "Nobody.", **INNER), "failed", "ReachNoRoute: Nobody."),
+    (reach_error("offline", "Away."), "failed", "ReachOffline: Away."),
+    (reach_error("unverified", "Who knows.", **INNER), "failed", "ReachUnverified: Who knows."),
+    (reach_error("denied", "Not to you.", **INNER), "failed", "ReachRefused: Not to you."),
+]
+
+
+@pytest.mark.parametrize(("raised", "code", "text"), RAISED)
+async def test_whatever_a_thread_raises_fails_its_message_alone(
+    hub: ScriptedHub, started: Any, raised: BaseException, code: str, text: str
+) -> None:
+    def handle(message: ReachMessage) -> str:
+        if message.payload == "bad":
+            raise raised
+        return "good"
+
+    await started(handle)
+    await hub.deliver("Do", "bad")
+    failed = (await hub.got("FAIL"))["body"]
+    assert (failed["code"], failed["message"], failed["began"]) == (code, text, True)
+    await hub.deliver("Do", "next")
+    assert (await hub.got("RESULT"))["body"]["payload"] == "good"
+
+
+@pytest.mark.parametrize(("raised", "code"), [(one, code) for one, code, _ in RAISED if isinstance(one, Exception)])
+async def test_whatever_a_coroutine_raises_fails_its_message_alone(
+    hub: ScriptedHub, started: Any, raised: Exception, code: str
+) -> None:
+    async def handle(message: ReachMessage) -> str:
+        if message.payload == "bad":
+            raise raised
+        return "good"
+
+    await started(handle)
+    await hub.deliver("Do", "bad")
+    assert (await hub.got("FAIL"))["body"]["code"] == code
+    await hub.deliver("Do", "next")
+    assert (await hub.got("RESULT"))["body"]["payload"] == "good"
+
+
+@pytest.mark.parametrize("kind", [ValueError, lambda text: ReachRefused("denied", text)])
+async def test_a_long_text_of_a_handler_is_told_without_its_middle(hub: ScriptedHub, started: Any, kind: Any) -> None:
+    def handle(_: ReachMessage) -> None:
+        raise kind("begin" + "x" * 100_000 + "end")
+
+    await started(handle)
+    await hub.deliver("Do", 1)
+    text = (await hub.got("FAIL"))["body"]["message"]
+    assert len(text) == TEXT
+    assert "begin" in text
+    assert text.endswith("xend")
 
 
 @pytest.mark.parametrize(
@@ -602,3 +674,14 @@ def test_the_default_store_is_one_for_each_host(monkeypatch: pytest.MonkeyPatch,
     assert store_path("s-1", "http://localhost:8765") == store_path("s-1", "http://127.0.0.1:8765/")
     assert store_path("s-1", "https://hub.example:444") not in paths
     assert all(path.is_relative_to(tmp_path) and not path.is_relative_to(tmp_path / "one") for path in paths)
+
+
+def test_each_standing_registration_has_a_name_of_its_own() -> None:
+    from tallystick.sdk.place import anchor_name
+
+    asked = [("team", "a-b"), ("team-a", "b"), ("team", "A-b"), ("team-a", "B"), ("te", "am-a-b"), ("team", "a_b")]
+    names = [anchor_name(*one) for one in asked]
+    assert len(set(names)) == len(asked)
+    assert names == [anchor_name(*one) for one in asked]
+    assert names[0] == "team-a-b"
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", name) for name in [*names, anchor_name("x" * 63, "Y" * 63)])

@@ -135,6 +135,18 @@ async def test_a_result_that_does_not_fit_fails_with_the_place(tmp_path: Path) -
     assert "$.cents" in failed["message"]
 
 
+async def test_a_large_value_that_does_not_fit_is_not_quoted_whole(tmp_path: Path) -> None:
+    hub = ScriptedHub()
+    offer = Capability("Bill", schema=Schema(result={"type": "object", "properties": {"cents": {"type": "integer"}}}))
+    async with Spoke(
+        "s-1", [offer], {"Bill": lambda _: {"cents": "9" * 200_000}}, store=tmp_path / "s.db", link=hub.dial
+    ):
+        await hub.deliver("Bill", 1)
+        failed = (await hub.got("FAIL"))["body"]
+    assert len(failed["message"]) < 1000
+    assert "is not of type 'integer' at $.cents" in failed["message"]
+
+
 async def test_a_result_is_an_instance_of_the_struct_for_who_knows_the_type() -> None:
     hub = ScriptedHub()
     payloads = iter([{"cents": 5}, {"cents": "five"}])
@@ -268,7 +280,7 @@ async def test_what_a_handler_sends_carries_the_span_of_its_message_on(tmp_path:
 
     async with Spoke("s-1", [Capability("Do")], {"Do": outer}, store=tmp_path / "s.db", link=hub.dial):
         await hub.deliver("Do", 1, traceparent=carried, task_id="tsk_7")
-        assert (await hub.got("FAIL"))["body"]["code"] == "offline"
+        assert (await hub.got("FAIL"))["body"]["code"] == "failed"
     sent = other.heard[0]
     assert sent["header"]["traceparent"].split("-")[1] == carried.split("-")[1]
     assert (sent["header"]["trace_id"], sent["body"]["parent"]) == ("trc_1", "tsk_7")
