@@ -19,7 +19,7 @@ from tallystick.edge.spoke import SpokeTransport
 from tallystick.testing import check_transport
 from tests import build
 from tests.support import ends
-from tests.support.ends import ENDS, End, Haven, Lost
+from tests.support.ends import ENDS, PATIENCE, End, Haven, Lost
 
 KINDS = sorted(ENDS)
 LASTING = [kind for kind in KINDS if kind != "posted"]
@@ -320,6 +320,36 @@ async def test_a_second_process_of_a_spoke_that_is_connected_is_refused(haven: H
     assert (await second.hear("FAIL"))["body"]["code"] == "conflict"
     await spoke.say("HEARTBEAT")
     await spoke.hear("ACK")
+
+
+async def test_of_two_processes_that_register_under_one_id_at_once_one_is_refused(haven: Haven) -> None:
+    for name in ("new-1", "new-2", "new-2"):
+        both = [await haven.end("memory"), await haven.end("unix")]
+        for number, spoke in enumerate(both):
+            spoke.name = name
+            given = {"spoke_id": name, "store": f"s{number}", "incarnation": f"{number}@1", "capabilities": []}
+            await spoke.say("ANCHOR", given, source_spoke=name)
+        kinds = sorted([(await spoke.hear())["header"]["msg_type"] for spoke in both])
+        assert kinds == ["ACK", "FAIL"]
+        for spoke in both:
+            await spoke.close()
+        async with asyncio.timeout(PATIENCE):
+            while haven.hub.spokes:  # noqa: ASYNC110 - the host notices it meanwhile
+                await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("kind", LASTING)
+async def test_a_connection_that_registered_twice_leaves_its_name_free(haven: Haven, kind: str) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor(store="s1")
+    await spoke.anchor(store="s2")
+    assert len(haven.hub.spokes) == 1
+    await spoke.close()
+    other = await haven.end("memory")
+    async with asyncio.timeout(PATIENCE):
+        while haven.hub.spokes:  # noqa: ASYNC110 - the host notices it meanwhile
+            await asyncio.sleep(0)
+    assert (await other.anchor(store="s3", process="2@2"))["of"] == "ANCHOR"
 
 
 @pytest.mark.parametrize("kind", LASTING)

@@ -43,9 +43,17 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
     body = frame.body
     assert isinstance(body, f.Anchor)  # noqa: S101 - the table of frames says so
     _check(visit, body)
+    visit.hub.reserve(body, visit)
+    try:
+        return await _anchor(visit, frame, body)
+    except BaseException:
+        visit.hub.release(visit)
+        raise
+
+
+async def _anchor(visit: Visit, frame: f.Frame, body: f.Anchor) -> f.Ack:
     schemas = (text for offer in body.capabilities for text in (offer.schema, offer.result_schema))
     await visit.hub.shapes.check(tuple(schemas))
-    visit.hub.check_free(body, visit)
     offers = tuple(Offer(**msgspec.structs.asdict(offer)) for offer in body.capabilities)
     form = reach.Anchor(
         spoke_id=body.spoke_id,
@@ -69,6 +77,8 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
         resume=resume,
         secret=visit.secret,
     )
+    if visit.spoke is not None and visit.spoke.session != anchored.session:
+        visit.hub.left(visit.spoke)  # what it registered here before, with another store or elsewhere, is gone
     again = f.frame("ACK", frame.header.msg_id, msgspec.structs.replace(ack, resume=(), secret=""))
     visit.spoke = Spoke(body.spoke_id, anchored.agent, anchored.session, body.incarnation, visit, again)
     return ack
