@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -184,6 +185,40 @@ async def test_the_token_of_a_spoke_registers_that_spoke_in_its_domains_and_open
         assert (await client.get(f"{haven.url}/v1/events")).status_code == 403
 
 
+async def test_a_token_opens_the_workspace_that_it_was_made_in_and_every_other_is_as_if_absent(
+    haven: Haven, tmp_path: Path
+) -> None:
+    places = []
+    for name in ("shop", "secret"):
+        (tmp_path / name).mkdir()
+        places.append(await haven.desk.register(str(tmp_path / name), os.getuid()))
+    shop, secret = places
+    person = await haven.desk.guest(haven.facts, workspace="shop")
+    made = await haven.desk.add_token(person, "remote-1", ("data",))
+    assert made.workspace == "shop"
+    end = await haven.end("websocket", token=made.token)
+    offered = [{"name": "Echo", "domain": "data"}]
+    given = {"spoke_id": "remote-1", "store": "s", "incarnation": "1@1", "capabilities": offered}
+    refusals = []
+    for name in ("secret", secret.workspace_id, "absent", "default"):
+        await end.say("ANCHOR", {**given, "workspace": name})
+        refused = (await end.hear("FAIL"))["body"]
+        refusals.append((refused["code"], refused["message"].replace(name, "NAME"), refused["remedy"]))
+    assert len(set(refusals)) == 1
+    assert refusals[0][0] == "not_found"
+    assert (await end.anchor("remote-1", offer={"domain": "data"}))["workspace"] == shop.workspace_id
+    assert [token.workspace for token in (await haven.desk.tokens(person)).tokens] == ["shop"]
+
+
+async def test_a_token_with_domains_offers_nothing_that_the_whole_workspace_sees(haven: Haven) -> None:
+    end = await haven.end("websocket", token=make_token(haven.home, "remote-1", ("data",)))
+    given = {"spoke_id": "remote-1", "store": "s", "incarnation": "1@1", "capabilities": [{"name": "Pay"}]}
+    await end.say("ANCHOR", given)
+    refused = (await end.hear("FAIL"))["body"]
+    assert (refused["code"], refused["remedy"]) == ("denied", "Offer it with the domain data.")
+    assert not haven.hub.spokes
+
+
 async def test_a_token_sees_only_its_domains_and_the_rest_is_told_as_if_it_were_absent(haven: Haven) -> None:
     spoke = await haven.end("memory")
     offers = [{"name": "Echo", "domain": "secret"}, {"name": "Sum", "domain": "data"}, {"name": "Free"}]
@@ -257,7 +292,8 @@ async def test_a_token_that_is_made_anew_takes_the_place_of_the_older_one(haven:
         await end.hear()
     with pytest.raises(websockets.InvalidStatus):
         await haven.end("websocket", token=older)
-    assert (await (await haven.end("websocket", token=newer.token)).anchor("remote-1"))["of"] == "ANCHOR"
+    again = await haven.end("websocket", token=newer.token)
+    assert (await again.anchor("remote-1", offer={"domain": "data"}))["of"] == "ANCHOR"
 
 
 async def test_only_a_person_makes_sees_and_takes_away_tokens(haven: Haven) -> None:

@@ -100,11 +100,20 @@ def _check(visit: Visit, body: f.Anchor) -> None:
     bound, domains = visit.bound_to, visit.facts.domains
     if bound and body.spoke_id != bound:
         raise denied(f"This token is {bound}'s and registers no other spoke.", f"Use spoke_id {bound!r}.")
-    foreign = {offer.domain for offer in body.capabilities if offer.domain} - {*(domains or ())}
-    if domains is not None and foreign:
-        raise denied(
-            f"This token is not registered for the domain {min(foreign)!r}.", "Offer in a domain that it is for."
-        )
+    if domains is not None:
+        _check_domains(domains, body)
+
+
+def _check_domains(domains: tuple[str, ...], body: f.Anchor) -> None:
+    """A token that is for domains offers in those alone: what has none is seen by everybody in the workspace."""
+    foreign = {offer.domain for offer in body.capabilities} - {*domains}
+    if not domains:
+        foreign.discard("")
+    if not foreign:
+        return
+    remedy = f"Offer it with the domain {' or '.join(domains)}." if domains else "Offer it without a domain."
+    what = f"for the domain {min(foreign)!r}" if min(foreign) else "for offers without a domain"
+    raise denied(f"This token is not registered {what}.", remedy)
 
 
 async def tell_mode(desk: Desk, spoke: Spoke) -> None:
