@@ -47,8 +47,8 @@ VERBS = (
         run=add_token,
         arguments=(Argument("NAME", "The spoke_id that it is for.", completes="token"),),
         options=(Option("domain", "The spoke offers and reaches for capabilities of it.", "DOMAIN", True),),
-        notes="It opens the workspace that it is made in (`--workspace`) and no other. With domains the spoke offers "
-        "in those alone. A token that this spoke has already opens nothing from then on, and its connections are ended.",
+        notes="It opens the workspace that it is made in (`--workspace`) and no other. With domains, it offers in "
+        "those only. A token that this spoke has already opens nothing from then on, and its connections are ended.",
     ),
     Verb(
         name="token remove",
