@@ -25,7 +25,7 @@ from tallystick.app.ports import NewId
 from tallystick.app.presence import Presence
 from tallystick.app.words import Words
 from tallystick.core import commands as cmd
-from tallystick.core.errors import Refused
+from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.events import Text
 from tallystick.core.identity import CAPABILITY_PREFIX, HOST, Prefix
 from tallystick.core.limits import Limits
@@ -39,6 +39,9 @@ _SWEEP_SECONDS = 30.0
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _MOMENT_SECONDS = 0.1
+_PASSING = (ErrorCode.UNAVAILABLE, ErrorCode.CONFLICT, ErrorCode.INTERNAL)
+"""Refusals of a failure notice that may be otherwise in a moment."""
+_UNKNOWN = "Its time is over, and whoever began it was lost sight of."
 
 
 class Duties:
@@ -235,9 +238,11 @@ class Duties:
         await self._host(cmd.DoubtTask(task_id=work.task.task_id, detail=detail))
 
     async def _expire(self, work: Work) -> None:
-        detail = self.why_not_begun(work)
-        if await self._is_ended(work):
-            await self._host(cmd.ExpireTask(task_id=work.task.task_id, ended=True, detail=detail))
+        task_id = work.task.task_id
+        if work.is_in_doubt:  # nobody is there to end it, and nobody knows what it did
+            await self._host(cmd.ExpireTask(task_id=task_id, detail=_UNKNOWN))
+        elif await self._is_ended(work):
+            await self._host(cmd.ExpireTask(task_id=task_id, ended=True, detail=self.why_not_begun(work)))
 
     async def _permission(self, work: Work) -> None:
         until = self._clock.now() - self._limits.permission_seconds
@@ -255,7 +260,13 @@ class Duties:
         key = f"compensate/{task.task_id}/{task.failures}"
         child = await self._gather.duplicate(task.workspace, "host", key)
         if child is None:
-            await self._notice_failure(work, key)
+            try:
+                await self._notice_failure(work, key)
+            except Refused as refusal:
+                if refusal.code not in _PASSING:
+                    await self._host(
+                        cmd.RestartTask(task_id=task.task_id, delivery_id="", done=False, why_none=refusal.message)
+                    )
         elif not child.open:
             done = child.state is TaskState.COMPLETED
             await self._host(

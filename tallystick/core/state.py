@@ -253,6 +253,12 @@ class Work(msgspec.Struct, frozen=True, gc=False):
         assignment = self.assignment
         return bool(self.task.running) or (assignment is not None and assignment.in_flight)
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the work itself was pushed, and whoever had it was lost sight of."""
+        assignment = self.assignment
+        return assignment is not None and assignment.in_flight and assignment.unverified
+
 
 class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything else one decision rests on, frozen by `app` before it asks."""

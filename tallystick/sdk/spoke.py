@@ -122,6 +122,9 @@ class Spoke:
         running, self._running = self._running, None
         if running is None:
             return
+        running.works.is_draining = True
+        if running.channel.is_up:
+            await running.say_drain()  # so the host knows that it goes, and does not wait for it
         await running.works.stop()
         try:
             async with asyncio.timeout(ACK_SECONDS):

@@ -311,6 +311,48 @@ async def test_a_result_that_comes_after_a_person_was_asked_settles_it(tmp_path:
         assert (await hub.outcome(sailed.task_id))[-1].payload == "at last"
 
 
+async def test_what_began_and_whose_spoke_is_away_at_the_deadline_is_unverified_and_a_late_result_settles_it(
+    tmp_path: Path,
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail(timeout_ms=20_000)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.loses(spoke, sailed)
+        await hub.pass_time(21)
+        assert hub.work(sailed.task_id).task.place == "input_required/unverified"
+        back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "done"),))
+        assert [answer.do for answer in back.resume] == ["resend"]
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.spokes.ends(sailed.task_id, "submitted", text="late")
+        assert (await hub.outcome(sailed.task_id))[-1].payload == "late"
+
+
+@pytest.mark.parametrize(("outcome", "what"), [("submitted", "result"), ("unverified", "unverified")])
+async def test_a_spoke_that_is_back_after_the_deadline_before_anybody_looked_makes_nothing_of_it_expired(
+    tmp_path: Path, outcome: str, what: str
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail(timeout_ms=20_000)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.loses(spoke, sailed)
+        hub.manual.advance(21)
+        back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "done"),))
+        assert [answer.do for answer in back.resume] == ["resend"]
+        await hub.pass_time(1)
+        assert hub.work(sailed.task_id).task.place == "input_required/unverified"
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.spokes.ends(sailed.task_id, outcome, text="late")
+        if outcome == "submitted":
+            assert (await hub.outcome(sailed.task_id))[-1].what == what
+        else:
+            await hub.pass_time(400)
+            assert hub.work(sailed.task_id).task.place == "input_required/unverified"
+
+
 async def test_what_a_returning_spoke_has_lost_is_for_a_person_at_once(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         hub.spokes.answer = hub.spokes.held

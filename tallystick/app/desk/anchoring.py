@@ -121,6 +121,12 @@ class Anchoring(Ground):
         """The connection of that process is gone. What it holds is still its own until its lease is over."""
         self.s.routing.lost(session, process)
 
+    def departed(self, session: str, process: str) -> None:
+        """That process went in order: it had said that it takes nothing new, and has nothing left. It is offline from
+        now on."""
+        self.s.routing.lost(session, process)
+        self.s.presence.left(session)
+
     def drain_spoke(self, session: str) -> None:
         """It finishes what it has and takes nothing new until it is anchored again."""
         self.s.routing.drains(session)

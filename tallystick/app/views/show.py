@@ -121,6 +121,17 @@ _WORDS = {
 }
 
 
+_WITH_DETAIL = (
+    ev.DeliveryReturned,
+    ev.DeliveryUnverified,
+    ev.TurnEnded,
+    ev.ResultForwarded,
+    ev.TaskExpired,
+    ev.TaskRestarted,
+)
+"""Events whose detail says what was wrong."""
+
+
 def _spaced(name: str) -> str:
     return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
 
@@ -130,9 +141,7 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
     event = recorded.event
     text = event.text.body if event.text and event.text.body else event.text.title if event.text else ""
     error = event.message if isinstance(event, ev.CommandRefused) else ""
-    if isinstance(
-        event, ev.DeliveryReturned | ev.DeliveryUnverified | ev.TurnEnded | ev.ResultForwarded | ev.TaskExpired
-    ):
+    if isinstance(event, _WITH_DETAIL):
         error = event.detail
     if isinstance(event, ev.WakeReported) and BY_OUTCOME[event.outcome].then == "attempt":
         error = event.detail

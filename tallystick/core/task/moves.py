@@ -360,8 +360,8 @@ def _expire(work: Work, c: cmd.ExpireTask, ctx: Context) -> ev.TaskExpired:
     task = work.task
     if not task.deadline_at or ctx.now < task.deadline_at or task.handed_in_at:
         raise conflict(f"The deadline of task {name_of(task)} does not end it now.", "Nothing is to be done.")
-    if work.in_flight and not c.ended:
-        return ev.TaskExpired(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED)
+    if work.in_flight and (not c.ended or work.is_in_doubt):  # that nothing runs any more does not tell what was done
+        return ev.TaskExpired(state=S.INPUT_REQUIRED, reason=R.UNVERIFIED, detail=c.detail)
     return ev.TaskExpired(state=S.FAILED, reason=R.EXPIRED, detail=c.detail)
 
 
@@ -369,8 +369,8 @@ def _restart(work: Work, c: cmd.RestartTask, ctx: Context) -> ev.TaskRestarted:
     task = work.task
     if c.done:
         return ev.TaskRestarted(state=S.SUBMITTED, reason=R.NEW, delivery_id=c.delivery_id)
-    if task.failures >= ctx.limits.compensation_rounds:
-        return ev.TaskRestarted(state=S.FAILED, reason=R.EXHAUSTED, delivery_id="")
+    if c.why_none or task.failures >= ctx.limits.compensation_rounds:
+        return ev.TaskRestarted(state=S.FAILED, reason=R.EXHAUSTED, delivery_id="", detail=c.why_none)
     return ev.TaskRestarted(state=S.SUBMITTED, reason=R.COMPENSATING, delivery_id="")
 
 

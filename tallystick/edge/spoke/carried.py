@@ -81,6 +81,8 @@ class Carried:
         """The connection that it was handed over on is gone."""
         self.is_lost = False
         """It has begun, and nobody is there who knows how it goes."""
+        self.is_unknown = False
+        """Its spoke says that it does not know itself what it did."""
         self._terms = terms
         self._send = send
         self._began = began
@@ -230,6 +232,7 @@ class Carried:
             if is_ending and said.code == "canceled":
                 return Receipt(outcome="ended", detail="The spoke stopped it.")
             if said.code == "unverified":  # its process died while the handler ran, and it does not know itself
+                self.is_unknown = True
                 return Receipt(outcome="unverified", code="unverified", detail=said.message)
             return _failed(said.code, said.message or f"The handler failed: {said.code}.")
         self.outcome = "RESULT"

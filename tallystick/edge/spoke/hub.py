@@ -163,16 +163,19 @@ class Hub:
                 spoke.visit.begin(tell_mode(self.desk, spoke))
 
     def left(self, spoke: Spoke) -> None:
-        """A connection of a spoke is gone: who carries something to it is told, unless it is back already."""
+        """A connection of a spoke is gone: who carries something to it is told, unless it is back already. One that had
+        said DRAIN and has nothing in hand went in order."""
         if self.spokes.get(spoke.session) is not spoke:
             return
         del self.spokes[spoke.session]
         if self.is_stopping:
             return
-        self.desk.lost(spoke.session, spoke.process)
-        for carried in list(self.carried.values()):
-            if carried.envelope.session == spoke.session:
-                carried.hear(Turn.LOST)
+        mine = [carried for carried in self.carried.values() if carried.envelope.session == spoke.session]
+        has_work = any(carried.has_begun for carried in mine)
+        in_order = spoke.is_draining and not has_work
+        (self.desk.departed if in_order else self.desk.lost)(spoke.session, spoke.process)
+        for carried in mine:
+            carried.hear(Turn.LOST)
 
     def of_agent(self, agent: str) -> Spoke | None:
         """Where an agent is connected as a spoke."""
@@ -263,9 +266,11 @@ class Hub:
         if spoke is not None:
             spoke.visit.begin(spoke.visit.reply("ACK", carried.msg_id, f.Ack(of=carried.outcome, delivery=delivery)))
 
-    def is_given_up(self, delivery: str) -> bool:
-        """Whether it had begun, was given up while its spoke was away, and may still run there."""
-        return delivery in self._given_up
+    def is_elsewhere(self, delivery: str) -> bool:
+        """Whether it had begun and may still run where nobody carries it: it was given up while its spoke was away, or
+        that is back and goes on with it in a moment."""
+        expected = self._expected.get(delivery)
+        return delivery in self._given_up or (expected is not None and expected.until > self._time())
 
     async def noted(self, envelope: Envelope, progress: f.Progress) -> None:
         """A spoke told how far it is."""
@@ -292,4 +297,3 @@ def _text(value: object, field: str) -> str:
     if not isinstance(value, str):
         raise invalid(f"The field {field} must be a text.", "Use the SDK of the host's version.")
     return value
-

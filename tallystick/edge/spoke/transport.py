@@ -94,14 +94,14 @@ class SpokeTransport:
         """Ask the spoke to stop it. True when nothing of it runs any more; what has not begun never will."""
         carried = self._hub.carried.get(delivery_id)
         if carried is None:
-            return not self._hub.is_given_up(delivery_id)
+            return not self._hub.is_elsewhere(delivery_id)
         carried.hear(Turn.ENDED)
         try:
             async with asyncio.timeout(2 * RETREAT_SECONDS):
                 await carried.stopped.wait()
         except TimeoutError:
             return False
-        return not carried.is_lost
+        return not (carried.is_lost or carried.is_unknown)
 
     async def settled(self, delivery_id: str) -> None:
         """Its outcome is recorded: the spoke may forget it."""
