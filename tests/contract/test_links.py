@@ -67,6 +67,7 @@ async def test_a_message_goes_through_every_step_and_its_result_comes_back(
     assert sail["header"]["target_capability"] == "Echo"
     assert (sail["body"]["payload"], sail["body"]["context"]) == ({"n": [1, "é"]}, {"goal": "g"})
     assert sail["body"]["task_id"] == sailed["task_id"]
+    assert (sail["body"]["workspace"], sail["body"]["attempt"]) == (ack["workspace"], 1)
     assert (await client.hear("BEGIN"))["body"] == {"task_id": sailed["task_id"]}
     await spoke.about(sail, "PROGRESS", text="half", fraction=0.5)
     told = (await client.hear("PROGRESS"))["body"]
@@ -264,7 +265,9 @@ async def test_a_message_that_was_not_begun_goes_to_another_when_its_spoke_is_lo
     other = await haven.end("memory")
     await other.anchor("echo-2")
     await spoke.close()
-    await other.about(await other.begin(), "RESULT", payload=2)
+    again = await other.begin()
+    assert again["body"]["attempt"] == 2
+    await other.about(again, "RESULT", payload=2)
     assert (await outcome(client, msg_id))["payload"] == 2
 
 

@@ -18,6 +18,7 @@ import websockets
 
 from tallystick.core.errors import Refused
 from tallystick.edge.api.http.tokens import make_token
+from tallystick.edge.spoke.visit import AT_ONCE
 from tests.support import ends
 from tests.support.ends import PATIENCE, End, Haven, Lost, new_id
 
@@ -458,3 +459,47 @@ async def test_a_version_of_tomorrow_ends_the_connection_after_it_was_told(haven
     assert (await end.hear("FAIL"))["body"]["code"] == "unsupported"
     with pytest.raises(Lost):
         await end.hear()
+
+
+class DeafLine:
+    """A program that sends and never reads, as fast as it is let."""
+
+    def __init__(self, haven: Haven) -> None:
+        self.facts = haven.facts
+        self.take: Any = None
+        self.is_held = False
+        self.gone = asyncio.Event()
+
+    def listen(self, take: Any) -> None:
+        self.take = take
+
+    def hold(self, is_held: bool) -> None:
+        self.is_held = is_held
+
+    async def frame(self, frame: Any) -> None:
+        await self.gone.wait()
+
+    async def interrupted(self) -> None:
+        await self.gone.wait()
+
+    def floods(self, frame: dict[str, Any]) -> int:
+        """So many were taken until it was held back."""
+        for sent in range(10 * AT_ONCE):
+            if self.is_held:
+                return sent
+            self.take(frame)
+        return 10 * AT_ONCE
+
+
+@pytest.mark.parametrize("kind", ["RESULT", "Nonsense", "SETTLE"])
+async def test_a_program_that_reads_no_answers_is_soon_not_read_either(haven: Haven, kind: str) -> None:
+    line = DeafLine(haven)
+    visit = asyncio.create_task(haven.hub.serve(line))
+    async with asyncio.timeout(PATIENCE):
+        while line.take is None:  # noqa: ASYNC110 - the visit begins meanwhile
+            await asyncio.sleep(0)
+    header = {"proto_version": 1, "msg_id": new_id(), "msg_type": kind, "trace_id": "trc_1"}
+    body = {"delivery": "dlv_1", "fence": 1, "payload": "x"} if kind == "RESULT" else {}
+    assert line.floods({"header": header, "body": body}) == AT_ONCE
+    line.gone.set()
+    await visit

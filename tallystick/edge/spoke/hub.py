@@ -235,7 +235,7 @@ class Hub:
         elif expected is not None and expected.session == session and expected.until > self._time():
             expected.said[KEPT:] = [body]
         elif not isinstance(body, f.Ack | f.Progress):
-            visit.begin(self._answer_late(visit, frame, body.delivery))
+            visit.begin_counted(self._answer_late(visit, frame, body.delivery))
 
     async def _answer_late(self, visit: Visit, frame: f.Frame, delivery: str) -> None:
         """Nobody waits for that any more: it is recorded, or it no longer counts."""
