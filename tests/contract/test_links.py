@@ -15,11 +15,14 @@ from msgspec.structs import replace
 from tallystick.app.ports import Envelope
 from tallystick.core.events import Text
 from tallystick.core.offers import Offer
-from tallystick.edge.spoke import SpokeTransport
+from tallystick.edge.spoke import SpokeTransport, callback
+from tallystick.edge.spoke import frames as f
+from tallystick.edge.spoke.carried import Carried, Terms, Turn
+from tallystick.edge.spoke.guard import Guard
 from tallystick.testing import check_transport
 from tests import build
 from tests.support import ends
-from tests.support.ends import ENDS, PATIENCE, End, Haven, Lost
+from tests.support.ends import ENDS, LONG, PATIENCE, End, Haven, Lost
 
 KINDS = sorted(ENDS)
 LASTING = [kind for kind in KINDS if kind != "posted"]
@@ -445,3 +448,55 @@ async def test_nobody_there_is_told_at_once(haven: Haven, kind: str) -> None:
     await client.sail(capability="Nothing")
     refused = (await client.hear("FAIL"))["body"]
     assert (refused["code"], refused["of"]) == ("no_route", "SAIL")
+
+
+@pytest.mark.parametrize("turns", [(Turn.LOST,), (Turn.LOST, Turn.ENDED), (Turn.ENDED,)])
+async def test_a_message_that_a_slow_spoke_does_not_get_is_held_no_longer_than_its_connection(
+    haven: Haven, turns: tuple[Turn, ...]
+) -> None:
+    spoke = await haven.end("memory")
+    await spoke.anchor()
+    sending = asyncio.Event()
+
+    async def send(frame: f.Frame) -> None:
+        if frame.header.msg_type == "SAIL":
+            sending.set()
+            await asyncio.Event().wait()
+
+    async def right(*_: bytes) -> str:
+        return ""
+
+    async def never(*_: Any) -> bool:
+        raise AssertionError("it has not begun")
+
+    sail = f.frame("SAIL", "msg_1", f.Nothing())
+    terms = Terms(sail=sail, ack_seconds=LONG, begin_seconds=LONG, check_payload=right, check_result=right)
+    carried = Carried(handed(spoke, "ses_1", 3), terms, send, never, never)
+    carrying = asyncio.create_task(carried.carry())
+    async with asyncio.timeout(PATIENCE):
+        await sending.wait()
+        for turn in turns:
+            carried.hear(turn)
+        receipt = await carrying
+    assert receipt.outcome == ("ended" if turns == (Turn.ENDED,) else "returned")
+
+
+async def test_a_post_whose_answer_drips_in_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def drips(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                await writer.drain()
+                await asyncio.sleep(0)
+        except ConnectionError:
+            writer.close()
+
+    server = await asyncio.start_server(drips, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/frames"
+    poster = callback.Poster(Guard((url.removesuffix("/frames"),)), lambda: 0.0)
+    monkeypatch.setattr(callback, "POST_SECONDS", 0.3)
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(ConnectionError, match="could not be posted to: TimeoutError"):
+            await poster.post(url, "s", f.frame("DRAIN", "msg_1", f.Nothing()))
+    await poster.close()
+    server.close()

@@ -503,3 +503,15 @@ async def test_a_program_that_reads_no_answers_is_soon_not_read_either(haven: Ha
     assert line.floods({"header": header, "body": body}) == AT_ONCE
     line.gone.set()
     await visit
+
+
+async def test_over_a_websocket_a_result_that_is_too_deep_is_refused_by_its_name(haven: Haven) -> None:
+    end = await haven.end("websocket")
+    header = {"proto_version": 1, "msg_id": "msg_1", "msg_type": "RESULT"}
+    deep: Any = 1
+    for _ in range(80):
+        deep = [deep]
+    await end.send({"header": header, "body": {"delivery": "dlv_1", "fence": 1, "payload": deep}})
+    told = await end.hear("FAIL")
+    assert told["header"]["msg_id"] == "msg_1"
+    assert (told["body"]["code"], told["body"]["of"], told["body"]["delivery"]) == ("invalid", "RESULT", "dlv_1")

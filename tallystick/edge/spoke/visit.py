@@ -125,7 +125,7 @@ class Visit:
             self.hub.seen.add(await self.guest(), outcomes)
 
     async def _refuse_frame(self, refused: FrameRefused) -> None:
-        await self._refuse(refused, refused.msg_id, refused.of)
+        await self._refuse(refused, refused.msg_id, refused.of, refused.delivery)
         if refused.ends:
             self._over.set()
 
