@@ -61,6 +61,8 @@ class Delivery(Value, frozen=True):
     unverified: bool = False
     prompted: bool = False
     """A prompt for it was written down, so it may have been sent."""
+    is_repeat: bool = False
+    """An earlier holder began it and was lost: only who says that twice is as good as once may get it."""
 
     @property
     def fact(self) -> Fact:
