@@ -111,7 +111,8 @@ class Shadow:
         self._let_go(kind, after)
         self._flight(kind, after)
         moved = before != after and kind is not cmd.DecidePermission  # that only goes on where it was
-        if self.route and after.startswith("submitted/") and (kind in _ANEW or moved):
+        nobodys = after.startswith("submitted/") or after == "auth_required/inbound"
+        if self.route and nobodys and (kind in _ANEW or moved):
             self.assignee = self.route  # whoever had it has it no more: the host chooses anew
         if kind is cmd.CancelTask and before == after:
             self.cancel_asked = True

@@ -57,7 +57,8 @@ def moved(task: Task | None, recorded: ev.Recorded) -> Task:
     change = _CHANGES.get(type(event), _nothing)
     changes = change(task, recorded, event)
     changes.update(_common(task, recorded, event))
-    if task.route and type(event) in _TO_ANYBODY and changes["state"] is S.SUBMITTED:
+    is_nobodys = changes["state"] is S.SUBMITTED or changes["reason"] is R.INBOUND
+    if task.route and type(event) in _TO_ANYBODY and is_nobodys:
         changes["assignee"] = task.route  # the host chooses anew
     after = replace(task, **changes)
     return _withdrawn(after) if after.permissions else after
