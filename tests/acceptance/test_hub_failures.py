@@ -130,6 +130,15 @@ async def test_what_to_do_next_goes_by_what_went_wrong_and_names_the_task(
         assert told.remedy.endswith(f"tally trace {short(told.task_id)}")
 
 
+async def test_the_list_of_what_failed_says_why(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = Mending(hub, mends=False)
+        await hub.spoke("counter", "Count")
+        await hub.reaches_()
+        (task,) = (await hub.desk.s.views.failed(lambda _: True)).tasks
+        assert task.why == "It is broken."
+
+
 def test_every_code_that_a_place_is_told_as_has_a_remedy() -> None:
     assert {*CODES.values(), "canceled", "denied"} <= BY_CODE.keys()
 
