@@ -70,6 +70,17 @@ async def test_after_two_rounds_it_has_failed(tmp_path: Path) -> None:
         assert [notice["round"] for notice in mending.notices] == [1, 2]
 
 
+async def test_who_asks_for_a_version_that_is_not_there_is_told_which_ones_it_may_see(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", Offer("Count", version="1.0"))
+        with pytest.raises(Refused) as caught:
+            await hub.sail("Count@1.2")
+        assert caught.value.message == "Nobody here offers 'Count@1.2'. It is offered here as version 1.0."
+        with pytest.raises(Refused) as other:
+            await hub.sail("Count@1.2", guest=hub.guest(domains=("sales",)), domain="nowhere")
+        assert "version" not in other.value.message
+
+
 async def test_a_compensation_that_nobody_offers_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         await hub.spoke("counter", "Count")
