@@ -102,6 +102,7 @@ class Forwarding:
             key=key,
             parent="",
             forwards=task.task_id,
+            traceparent=task.traceparent,
             inputs=task.references,
             repository=task.repository,
             base_commit=task.base_commit,

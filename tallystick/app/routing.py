@@ -291,7 +291,7 @@ class Routing:
             if waiting.due_at > now:
                 continue
             work = self._heads.remembered(waiting.task_id)
-            found = self._candidates(route, work)
+            found = _who_may(delivery_id, work, self._candidates(route, work))
             if not found:
                 continue  # nobody takes it from its requester, and others of the route may fare better
             agent = self._choose(route, found, self._avoided.get(delivery_id, ""))
@@ -380,3 +380,11 @@ class Routing:
         """Who may get a message for a capability as it stands."""
         route = Route(task.assignee, task.capability, task.workspace, task.domains)
         return self._candidates(route, Work(task))
+
+
+def _who_may(delivery_id: str, work: Work | None, found: list[Holder]) -> list[Holder]:
+    """Of the holders those that may have it: what was begun before goes to nobody who must not do it twice."""
+    delivery = work.delivery(delivery_id) if work is not None else None
+    if delivery is None or not delivery.is_repeat:
+        return found
+    return [holder for holder in found if holder.offer.idempotent]

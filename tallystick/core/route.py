@@ -72,6 +72,18 @@ class Holder(NamedTuple):
         """How many messages it works at together: a spoke says so for each capability, others for all their work."""
         return self.offer.concurrency if self.agent.connection == "spoke" else self.agent.concurrency
 
+    @property
+    def rule(self) -> str:
+        """What admits a message to it: the domain of a spoke's offer, `*` where everybody sees it. Empty for others,
+        who have a policy of their own."""
+        return f"domain:{self.offer.domain or '*'}" if self.agent.connection == "spoke" else ""
+
+
+def concurrency_of(party: str, directory: Directory) -> int:
+    """How many deliveries an agent works at together; 0 where there is no such agent."""
+    agent = directory.agents.get(party)
+    return agent.concurrency if agent is not None else 0
+
 
 def domains_of(party: str, given: tuple[str, ...] | None, directory: Directory) -> tuple[str, ...]:
     """The domains that a caller sees: those it is registered for, beside what has none (written as an empty name).

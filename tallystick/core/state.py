@@ -61,11 +61,17 @@ class Delivery(Value, frozen=True):
     unverified: bool = False
     prompted: bool = False
     """A prompt for it was written down, so it may have been sent."""
+    is_repeat: bool = False
+    """An earlier holder began it and was lost: only who says that twice is as good as once may get it."""
 
     @property
     def fact(self) -> Fact:
         """The furthest fact."""
         return self.facts[-1].fact
+
+    def has(self, fact: Fact) -> bool:
+        """Whether somebody witnessed that."""
+        return any(seen.fact is fact for seen in self.facts)
 
     @property
     def open(self) -> bool:

@@ -44,8 +44,8 @@ class Voyage:
             self.link = "REACHED"
         elif heard.kind == "RESULT":
             self._part(heard.body, self._result(heard.body))
-        elif heard.kind == "FAIL" and heard.body.get("of") and not self.acknowledged.done():
-            self.fail(from_body(heard.body, **self.about))
+        elif heard.kind == "FAIL" and not self.acknowledged.done() and not heard.body.get("task_id"):
+            self.fail(from_body(heard.body, **self.about))  # `of` is missing where the host could not read so far
         elif heard.kind == "FAIL" and not heard.body.get("of"):
             self._part(heard.body, from_body(heard.body, **self.about))
 

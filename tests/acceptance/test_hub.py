@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tallystick.app.ports import Began, Envelope, Receipt
+from tallystick.app.views.show import lines
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.offers import Offer
@@ -78,6 +79,38 @@ async def test_what_began_is_doubted_unless_it_may_be_done_twice(tmp_path: Path,
             await hub.until(lambda: hub.heads.committed_work(sailed.task_id))
             late = [reached async for reached in hub.told(sailed.task_id, "unverified")]
             assert late[0].code == "unverified", "whoever comes later is told at once"
+
+
+async def test_what_began_at_an_idempotent_holder_goes_to_no_other_that_must_not_do_it_twice(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        again = await hub.spoke("again", Offer("Count", idempotent=True))
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.spoke("once", Offer("Count", weight=1000))
+        hub.desk.lost(again.session, "1@1")
+        hub.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
+        await hub.until(lambda: hub.work(sailed.task_id).task.assignee == "cap:Count")
+        await hub.pass_time(10)
+        assert [envelope.agent.alias for envelope in hub.spokes.sent] == ["again"]
+        await hub.spoke("another", Offer("Count", idempotent=True))
+        await hub.until(lambda: len(hub.spokes.sent) == 2)
+        assert hub.spokes.sent[-1].agent.alias == "another"
+        history = await hub.store.load(sailed.task_id)
+        shown = [line.what for line in lines(history, hub.heads.directory)]
+        assert "its holder was lost" in shown
+        assert "did not begin" not in shown
+
+
+async def test_whether_it_may_be_done_twice_is_told_by_the_version_that_got_it(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("two", Offer("Count", idempotent=True), Offer("Count", version="2.0"))
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.spokes.ends(sailed.task_id, "unverified", code="unverified", detail="what it did is not in its store")
+        told = [reached async for reached in hub.told(sailed.task_id, "unverified")]
+        assert told[-1].code == "unverified"
 
 
 async def test_a_domain_that_the_caller_is_not_in_is_told_as_absent(tmp_path: Path) -> None:

@@ -122,6 +122,15 @@ async def test_what_is_sent_because_of_a_message_stays_in_its_span(haven: Haven)
     assert (await helper.begin())["header"]["traceparent"] == SPAN, "the failure notice"
 
 
+async def test_a_result_that_is_sent_on_stays_in_the_span_of_its_message(haven: Haven) -> None:
+    spoke, reporter, client = [await haven.end("memory") for _ in range(3)]
+    await spoke.anchor()
+    await reporter.anchor("reporter", capabilities=[{"name": "Report"}])
+    await client.sail(1, traceparent=SPAN, reply_to="Report")
+    await spoke.about(await spoke.begin(), "RESULT", payload=2)
+    assert (await reporter.take())["header"]["traceparent"] == SPAN
+
+
 async def test_another_span_is_no_other_request(haven: Haven) -> None:
     spoke, client = await haven.end("memory"), await haven.end("memory")
     await spoke.anchor()

@@ -228,7 +228,7 @@ UNVERIFIED = msgspec.structs.replace(
     state="input_required",
     reason="unverified",
     turn="@alice",
-    label="待核对 result to be checked",
+    label="result to be checked",
     doubt="The session ended after the push.",
     unverified=True,
 )
@@ -298,7 +298,7 @@ BOARD = forms.Board(
             turn="@alice",
             from_="@bob",
             age=200000.0,
-            label="待核对 result to be checked",
+            label="result to be checked",
             assignee="@tester",
             workspace="shop",
             updated_at="2026-11-28T14:03:02.000Z",
@@ -515,11 +515,15 @@ CANNED: dict[str, Any] = {
     "add_check": forms.Done(detail="Check tests is registered."),
     "remove_check": forms.Done(detail="Check tests is gone."),
     "checks": forms.Checks(checks=(CHECK,)),
-    "add_token": reach.TokenMade(name="summary-01", domains=("data-team",), token="s3cret" * 7 + "x", replaced=True),
+    "add_token": reach.TokenMade(
+        name="summary-01", domains=("data-team",), workspace="shop", token="s3cret" * 7 + "x", replaced=True
+    ),
     "tokens": reach.Tokens(
         tokens=(
             reach.TokenShown(name="old-01", domains=(), made="2026-01-02T03:04:05.000Z", fault="It cannot be trusted."),
-            reach.TokenShown(name="summary-01", domains=("data-team", "ops"), made="2026-02-03T04:05:06.000Z"),
+            reach.TokenShown(
+                name="summary-01", domains=("data-team", "ops"), workspace="shop", made="2026-02-03T04:05:06.000Z"
+            ),
         )
     ),
     "remove_token": forms.Done(detail="The token of summary-01 opens nothing any more; its connections were ended."),

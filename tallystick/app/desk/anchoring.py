@@ -25,8 +25,12 @@ class Anchoring(Ground):
         agent = await self._spoke(guest, alias, form)
         session = await self._standing(guest, agent, form)
         self.s.routing.arrived(session.session_id, agent.agent_id, form.endpoint, form.process)
-        await self.heard(session.session_id, {})
-        resume = await self.s.returning.sort_out(agent, session.session_id, form.held)
+        try:
+            await self.heard(session.session_id, {})
+            resume = await self.s.returning.sort_out(agent, session.session_id, form.held)
+        except BaseException:  # it left meanwhile, and nobody is there who would tell of that
+            self.s.routing.lost(session.session_id, form.process)
+            raise
         return reach.Anchored(
             agent=agent.agent_id,
             session=session.session_id,

@@ -154,7 +154,7 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
         at=when(recorded.at),
         who=who(recorded.actor.id, directory),
         asserted=recorded.actor.assertion is Assertion.ASSERTED,
-        what=what(recorded, directory),
+        what=_BEGUN_AND_LOST if _is_begun_and_lost(event, before) else what(recorded, directory),
         task_id=recorded.stream if recorded.stream.startswith("tsk_") else "",
         before=before,
         after=after,
@@ -163,6 +163,14 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
         seconds=seconds,
         error=error,
     )
+
+
+_BEGUN_AND_LOST = "its holder was lost"
+
+
+def _is_begun_and_lost(event: ev.Event, before: str) -> bool:
+    """Whether it goes to another holder although one began it."""
+    return isinstance(event, ev.DeliveryReturned) and before.startswith("working")
 
 
 def lines(history: list[ev.Recorded], directory: Directory) -> tuple[forms.Line, ...]:

@@ -58,7 +58,7 @@ class SpokeTransport:
         now = self._hub.now()
         left = max(0.1, task.deadline_at - now) if task.deadline_at else self._hub.limits.reach_seconds
         return Terms(
-            sail=self._sail(envelope, delivery.attempt if delivery else 1, left),
+            sail=self._sail(envelope, delivery.attempt + delivery.retries if delivery else 1, left),
             ack_seconds=min(ACK_SECONDS, left / 3),
             begin_seconds=self._hub.limits.presence_seconds,
             check_payload=partial(self._hub.shapes.wrong, payload_of(envelope.text), offer.schema),
@@ -77,6 +77,7 @@ class SpokeTransport:
             references=tuple(map(referred, task.inputs)),
             deadline_at=task.deadline_at,
             caller=envelope.caller,
+            workspace=task.workspace,
         )
         return f.frame(
             "SAIL",
