@@ -122,6 +122,7 @@ class Harbour:
             await self._channel.open()
 
     async def _send(self, voyage: Voyage) -> None:
+        voyage.sends += 1
         try:
             await self._channel.send(voyage.frame)
         except LinkLost:

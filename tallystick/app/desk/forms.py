@@ -330,6 +330,7 @@ class BoardTask(Form, frozen=True, kw_only=True, rename={"from_": "from"}):
     workspace: str
     updated_at: str
     parent: str = ""
+    why: str = ""
 
 
 class Board(Form, frozen=True, kw_only=True):
@@ -339,11 +340,10 @@ class Board(Form, frozen=True, kw_only=True):
 
 
 class Lines(Form, frozen=True, kw_only=True):
-    """`tally trace` and `tally activity`."""
+    """`tally trace` (with what its messages that nobody has begun wait for at this moment) and `tally activity`."""
 
     events: tuple[Line, ...]
     waiting: tuple[str, ...] = ()
-    """Of a trace: what its messages wait for that nobody has begun, as it is at this moment."""
 
 
 class AgentShown(Form, frozen=True, kw_only=True):
