@@ -26,6 +26,8 @@ class Voyage:
         self.sent_on = 0
         """The number of the link on which it was sent last."""
         self.link_told = asyncio.Event()
+        self.refusal: ReachError | None = None
+        """Why the host does not tell its link; the message itself goes on."""
         self._checks = checks
         self._tasks: tuple[str, ...] = ()
         self._parts: dict[str, ReachResult | ReachError] = {}
@@ -44,6 +46,9 @@ class Voyage:
             self._part(heard.body, self._result(heard.body))
         elif heard.kind == "FAIL" and not self.acknowledged.done() and not heard.body.get("task_id"):
             self.fail(from_body(heard.body, **self.about))  # `of` is missing where the host could not read so far
+        elif heard.kind == "FAIL" and heard.body.get("of") == "SAIL":
+            self.refusal = from_body(heard.body, **self.about)
+            self.link_told.set()
         elif heard.kind == "FAIL" and not heard.body.get("of"):
             self._part(heard.body, from_body(heard.body, **self.about))
 
