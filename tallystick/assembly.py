@@ -179,7 +179,7 @@ def assemble(
             routing=routing,
             reaches=reaches,
             deliverer=deliverer,
-            returning=Returning(store, heads, executor, deliverer, diagnostics),
+            returning=Returning(store, heads, executor, deliverer, clock, diagnostics),
             tokens=tokens,
             shapes=shapes,
             engine=store.engine(),

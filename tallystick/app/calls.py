@@ -39,6 +39,8 @@ class CallerFacts(msgspec.Struct, frozen=True, kw_only=True):
     door: str = "api"
     domains: tuple[str, ...] | None = None
     """The domains that its token is registered for; None where it has none, as on the local socket."""
+    workspace: str = ""
+    """The id of the one workspace that its token opens; empty for any."""
 
 
 class Call(Protocol):

@@ -35,6 +35,8 @@ from tallystick.store.interface import Store
 _SWEEP_SECONDS = 5.0
 _LOOK = 200
 """So many due deliveries are looked at for a free place: what waits for one session holds up nobody else's work."""
+_GONE = "Its process is gone and nobody saw how it ended."
+_SPOKE_AWAY = "The host was started anew; its spoke tells how it goes once it is back."
 
 
 class Deliverer:
@@ -390,7 +392,7 @@ class Deliverer:
             except Refused as refusal:  # nothing can be recorded now; a later start tries again
                 self._diagnostics.record("return refused", task=task_id, detail=str(refusal))
         else:
-            await self._outcomes.unknown(task_id, delivery_id, "Its process is gone and nobody saw how it ended.")
+            await self._outcomes.unknown(task_id, delivery_id, _SPOKE_AWAY if agent.connection == DOOR else _GONE)
 
     def is_in_hand(self, work: Work) -> bool:
         """Whether a push of it is under way here. One to a spoke tells nothing: it waits for a lost one, too."""

@@ -25,7 +25,7 @@ from tallystick.app.ports import NewId
 from tallystick.app.presence import Presence
 from tallystick.app.words import Words
 from tallystick.core import commands as cmd
-from tallystick.core.errors import Refused
+from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.events import Text
 from tallystick.core.identity import CAPABILITY_PREFIX, HOST, Prefix
 from tallystick.core.limits import Limits
@@ -36,9 +36,13 @@ from tallystick.core.task import DutyKind, due_duties
 from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 30.0
+_PAGE = 1000
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _MOMENT_SECONDS = 0.1
+_PASSING = (ErrorCode.UNAVAILABLE, ErrorCode.CONFLICT, ErrorCode.INTERNAL)
+"""Refusals of a failure notice that may be otherwise in a moment."""
+_UNKNOWN = "Its time is over, and whoever began it was lost sight of."
 
 
 class Duties:
@@ -141,23 +145,25 @@ class Duties:
         now = self._clock.now()
         await self._note_lapsed()
         await self._settle_old(now)
-        for row in await self._store.query("due_tasks", now=now, limit=1000):
-            task_id = str(row["task_id"])
+        due = [str(row["task_id"]) for row in await self._store.query("due_tasks", now=now, limit=_PAGE)]
+        tried = 0
+        for task_id in due:
             not_before, _ = self._not_before.get(task_id, (0.0, 0.0))
             if not_before <= self._clock.clock.boot():
                 await self._do(task_id, now)
-        return await self._until_next()
+                tried += 1
+        return 0.0 if tried and len(due) == _PAGE else await self._until_next(now, due)
 
-    async def _until_next(self) -> float:
-        rows = await self._store.query("next_due")
-        at = rows[0]["at"]
-        wait = _SWEEP_SECONDS
+    async def _until_next(self, now: float, due: list[str]) -> float:
+        """Until something becomes due, or can be tried again of what is due and could not be done: one that has to wait
+        must not keep the others waiting."""
+        at = (await self._store.query("next_due", after=now))[0]["at"]
+        waits = [_SWEEP_SECONDS]
         if at is not None:
-            wait = min(wait, max(0.0, float(at) - self._clock.now()))
+            waits.append(float(at) - self._clock.now())
         boot = self._clock.clock.boot()
-        if self._not_before and wait == 0.0:
-            wait = max(0.0, min(t for t, _ in self._not_before.values()) - boot)
-        return min(wait, _SWEEP_SECONDS) if wait else 0.0
+        waits += [self._not_before[task_id][0] - boot for task_id in due if task_id in self._not_before]
+        return max(0.0, min(waits))
 
     async def _do(self, task_id: str, now: float) -> None:
         work = await self._heads.work(task_id)
@@ -204,7 +210,7 @@ class Duties:
         await asyncio.wait({ending}, timeout=_MOMENT_SECONDS)
         if not ending.done():
             return False
-        del self._endings[run]
+        self._endings.pop(run, None)
         return ending.result()
 
     def _look_again(self, task_id: str) -> None:
@@ -235,9 +241,11 @@ class Duties:
         await self._host(cmd.DoubtTask(task_id=work.task.task_id, detail=detail))
 
     async def _expire(self, work: Work) -> None:
-        detail = self.why_not_begun(work)
-        if await self._is_ended(work):
-            await self._host(cmd.ExpireTask(task_id=work.task.task_id, ended=True, detail=detail))
+        task_id = work.task.task_id
+        if work.is_in_doubt:  # nobody is there to end it, and nobody knows what it did
+            await self._host(cmd.ExpireTask(task_id=task_id, detail=_UNKNOWN))
+        elif await self._is_ended(work):
+            await self._host(cmd.ExpireTask(task_id=task_id, ended=True, detail=self.why_not_begun(work)))
 
     async def _permission(self, work: Work) -> None:
         until = self._clock.now() - self._limits.permission_seconds
@@ -255,7 +263,13 @@ class Duties:
         key = f"compensate/{task.task_id}/{task.failures}"
         child = await self._gather.duplicate(task.workspace, "host", key)
         if child is None:
-            await self._notice_failure(work, key)
+            try:
+                await self._notice_failure(work, key)
+            except Refused as refusal:
+                if refusal.code not in _PASSING:
+                    await self._host(
+                        cmd.RestartTask(task_id=task.task_id, delivery_id="", done=False, why_none=refusal.message)
+                    )
         elif not child.open:
             done = child.state is TaskState.COMPLETED
             await self._host(

@@ -20,6 +20,8 @@ class Presence:
         self._heard: dict[str, float] = {}
         self._told: set[str] = set()
         """Sessions that `lapsed` told of. When they were heard stays known: a lease is longer than presence."""
+        self._left: set[str] = set()
+        """Sessions whose program said that it goes: as good as silent for too long, until it is heard again."""
         self._leases: dict[str, tuple[float, float]] = {}
         """By task: the end of the lease as the log says it, and the same on boot time."""
         self._reachable: set[str] = set()
@@ -32,7 +34,14 @@ class Presence:
         self._heard[session] = now
         if self._told:
             self._told.discard(session)
+        if session in self._left:
+            self._left.discard(session)
+            return True
         return before is None or now - before >= self._limits.presence_seconds
+
+    def left(self, session: str) -> None:
+        """Its program went in order: nobody has to wait to find out."""
+        self._left.add(session)
 
     def silent_seconds(self, session: str) -> float | None:
         """Seconds since the last sign of life; None if there was none since the host started."""
@@ -41,6 +50,8 @@ class Presence:
 
     def of_session(self, session: str) -> str:
         """live, suspect, lapsed, or unknown."""
+        if session in self._left:
+            return "lapsed"
         silent = self.silent_seconds(session)
         return "unknown" if silent is None else presence(silent, self._limits)
 

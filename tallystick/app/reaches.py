@@ -12,6 +12,7 @@ from typing import Final
 
 from tallystick.app.desk.reach import Reached
 from tallystick.app.heads import Heads
+from tallystick.app.remedies import remedy_of, remedy_of_doubt
 from tallystick.core import events as ev
 from tallystick.core.directory import Directory
 from tallystick.core.fold import evolve
@@ -108,6 +109,9 @@ class Story:
             self._payload = words
         elif isinstance(event, _VERDICTS):
             self._verdict, self._code = words or getattr(event, "detail", ""), getattr(event, "code", "")
+        elif isinstance(event, ev.TaskRestarted) and event.detail:
+            said = (self._verdict, f"Nothing made it good: {event.detail}")
+            self._verdict = " ".join(_sentence(text) for text in said if text)
         if not after.task.open:
             return self._ended(after)
         if isinstance(event, ev.TaskProgressed):
@@ -116,7 +120,7 @@ class Story:
             return self._told("begun", after)
         if isinstance(event, ev.DeliveryUnverified):  # its spoke may be back within its lease: the waiting goes on
             return self._told("progress", after, text=f"lost sight of it: {event.detail or 'its holder is gone'}")
-        if isinstance(event, ev.TaskDoubted):
+        if isinstance(event, ev.TaskDoubted | ev.TaskExpired):
             return self._told("unverified", after, code="unverified", **_doubted(after.task, event.detail))
         moved = before is not None and link_of(before) is not link_of(after)
         return self._told("moved", after) if moved else None
@@ -139,7 +143,7 @@ class Story:
         code = self._code if self._code and task.state is TaskState.FAILED else _code(task)
         said = f": {self._verdict}" if self._verdict else ""
         message = _sentence(f"Task {short(task.task_id)} is {task.place.replace('_', ' ')}{said}")
-        remedy = _remedy(task)
+        remedy = remedy_of(task, code)
         return self._told("failed", work, code=code, message=message, remedy=remedy, duplicate=duplicate)
 
     def _told(self, what: str, work: Work, **given: object) -> Reached:
@@ -174,7 +178,7 @@ _VERDICTS = (
 )
 """Events whose words say why there is no result."""
 
-_CODES: Final = {
+CODES: Final = {
     "failed/error": "unavailable",
     "failed/expired": "timeout",
     "failed/no_route": "no_route",
@@ -185,23 +189,17 @@ _CODES: Final = {
 }
 
 
-def _remedy(task: Task) -> str:
-    if task.reason is Reason.EXPIRED and not task.taken_at:
-        return "See who is there with `tally routes`; start a holder, or give it more time, and send it again."
-    return f"Send it again as a new message if it is still wanted; see what happened: tally trace {short(task.task_id)}"
-
-
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _code(task: Task) -> str:
     by_state = {TaskState.CANCELED: "canceled", TaskState.REJECTED: "denied"}
-    return by_state.get(task.state) or _CODES[place(task.state, task.reason)]
+    return by_state.get(task.state) or CODES[place(task.state, task.reason)]
 
 
 def _doubted(task: Task, detail: str) -> dict[str, str]:
     return {
         "message": f"It was begun, and what became of it is not known: {detail or 'its holder is gone'}",
-        "remedy": f"It comes clear when the spoke returns; else a person tells: tally verify {short(task.task_id)}",
+        "remedy": remedy_of_doubt(task),
     }

@@ -6,6 +6,7 @@ nothing of is dropped: others have it, or it is over.
 
 from __future__ import annotations
 
+from tallystick.app.clock import HighWater
 from tallystick.app.deliver import Deliverer
 from tallystick.app.desk.reach import Do, Held, Resume
 from tallystick.app.diagnostics import Diagnostics
@@ -20,6 +21,7 @@ from tallystick.core.model import Fact, Reason, TaskState
 from tallystick.core.state import Work
 from tallystick.store.interface import Store
 
+_LATE = "Its time was over before its spoke was back."
 _DO: dict[str, Do] = {"begun": "go_on", "running": "go_on", "done": "resend", "failed": "resend"}
 
 
@@ -27,12 +29,19 @@ class Returning:
     """Sorts out what returning spokes have."""
 
     def __init__(
-        self, store: Store, heads: Heads, executor: Executor, deliverer: Deliverer, diagnostics: Diagnostics
+        self,
+        store: Store,
+        heads: Heads,
+        executor: Executor,
+        deliverer: Deliverer,
+        clock: HighWater,
+        diagnostics: Diagnostics,
     ) -> None:
         self._store = store
         self._heads = heads
         self._executor = executor
         self._deliverer = deliverer
+        self._clock = clock
         self._diagnostics = diagnostics
         self._kept: dict[str, list[tuple[Work, str]]] = {}
         """By session: what goes on once it is ready, and by which delivery. As it was when the spoke came: it knows the
@@ -68,6 +77,9 @@ class Returning:
         in_doubt = assignment is not None and assignment.unverified
         if task.state is not TaskState.WORKING or not in_doubt:
             return True
+        if task.deadline_at and self._clock.now() >= task.deadline_at:
+            # It is late: the task is for a person by now, and what the spoke says of it settles that.
+            return await self._does(cmd.ExpireTask(task_id=task.task_id, detail=_LATE), HOST)
         actor = Actor(agent.agent_id, ActorKind.AGENT, session, DOOR, Assertion.LISTENER)
         return await self._does(cmd.ClaimTask(task_id=task.task_id, session=session), actor)
 

@@ -291,7 +291,7 @@ class Routing:
             if waiting.due_at > now:
                 continue
             work = self._heads.remembered(waiting.task_id)
-            found = self._candidates(route, work)
+            found = _who_may(delivery_id, work, self._candidates(route, work))
             if not found:
                 continue  # nobody takes it from its requester, and others of the route may fare better
             agent = self._choose(route, found, self._avoided.get(delivery_id, ""))
@@ -349,15 +349,21 @@ class Routing:
 
     def why_not_begun(self, work: Work) -> str:
         """Of a message that nobody began: who was there for it, and how. Empty for any other task."""
+        told = self.waits_for(work)
+        return f"Nobody began it; {told}." if told else ""
+
+    def waits_for(self, work: Work) -> str:
+        """Of an open message that nobody has begun: who is registered for it, and how each is there at this moment.
+        Empty for any other task."""
         task = work.task
-        if not task.capability or task.taken_at:
+        if not task.capability or task.taken_at or not task.open:
             return ""
         found = self.holders_of(task)
         if not found:
-            return f"Nobody began it; nobody is registered for {task.capability!r}."
+            return f"nobody is registered for {task.capability!r}"
         told = ", ".join(f"@{holder.agent.alias} ({self._how(holder)})" for holder in found[:_TOLD])
         more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
-        return f"Nobody began it; registered for {task.capability!r}: {told}{more}."
+        return f"registered for {task.capability!r}: {told}{more}"
 
     def _how(self, holder: Holder) -> str:
         """How a holder is there at this moment."""
@@ -374,3 +380,11 @@ class Routing:
         """Who may get a message for a capability as it stands."""
         route = Route(task.assignee, task.capability, task.workspace, task.domains)
         return self._candidates(route, Work(task))
+
+
+def _who_may(delivery_id: str, work: Work | None, found: list[Holder]) -> list[Holder]:
+    """Of the holders those that may have it: what was begun before goes to nobody who must not do it twice."""
+    delivery = work.delivery(delivery_id) if work is not None else None
+    if delivery is None or not delivery.is_repeat:
+        return found
+    return [holder for holder in found if holder.offer.idempotent]

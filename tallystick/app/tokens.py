@@ -13,6 +13,8 @@ class SpokeToken(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The `spoke_id` that it is for."""
     domains: tuple[str, ...] = ()
+    workspace: str = ""
+    """The id of the one workspace that it opens; empty: all."""
     made_at: float = 0.0
     """UTC seconds."""
     fault: str = ""
@@ -22,9 +24,10 @@ class SpokeToken(msgspec.Struct, frozen=True, kw_only=True):
 class Keyring(Protocol):
     """The tokens of spokes of one home."""
 
-    def add(self, name: str, domains: tuple[str, ...]) -> str:
-        """Make a token and answer its secret, which is kept nowhere. An older one of that name opens nothing any more,
-        and the connections that it opened are ended. Refused as `invalid` for a name that no spoke can have."""
+    def add(self, name: str, domains: tuple[str, ...], workspace: str) -> str:
+        """Make a token for one workspace, by its id, and answer its secret, which is kept nowhere. An older one of that
+        name opens nothing any more, and the connections that it opened are ended. Refused as `invalid` for a name that
+        no spoke can have."""
         ...
 
     def all(self) -> tuple[SpokeToken, ...]:

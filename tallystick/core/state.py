@@ -61,6 +61,8 @@ class Delivery(Value, frozen=True):
     unverified: bool = False
     prompted: bool = False
     """A prompt for it was written down, so it may have been sent."""
+    is_repeat: bool = False
+    """An earlier holder began it and was lost: only who says that twice is as good as once may get it."""
 
     @property
     def fact(self) -> Fact:
@@ -250,6 +252,12 @@ class Work(msgspec.Struct, frozen=True, gc=False):
         """Whether the work itself was pushed and its outcome is not known."""
         assignment = self.assignment
         return bool(self.task.running) or (assignment is not None and assignment.in_flight)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the work itself was pushed, and whoever had it was lost sight of."""
+        assignment = self.assignment
+        return assignment is not None and assignment.in_flight and assignment.unverified
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):

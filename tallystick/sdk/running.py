@@ -98,7 +98,7 @@ class Running:
         """Tell the host to send nothing more; without a link it finds out by the refusals."""
         try:
             await self.channel.ask(frame("DRAIN", {}, source_spoke=self._plan.spoke_id), seconds=ACK_SECONDS)
-        except (LinkLost, TimeoutError):
+        except (LinkLost, ReachError, TimeoutError):
             log.info("The host did not acknowledge the drain of %s", self._plan.spoke_id)
 
     async def beat(self) -> None:

@@ -47,8 +47,8 @@ class Spoke:
     - `store`: the file in which it keeps what it began and what came of it. Default: `SPOKE_ID.db` in this platform's
       directory for the state of programs (on Linux `$XDG_STATE_HOME/tallystick/spokes`, else
       `~/.local/state/tallystick/spokes`), in a folder for the host it belongs to; not in `TALLY_HOME`, which is the
-      host's alone. The directory of one that is named here must be there. A file belongs to one spoke of one host, and
-      is opened by one process at a time.
+      host's alone. The directory of one that is named here is made where it is not there, and the log says so. A file
+      belongs to one spoke of one host, and is opened by one process at a time.
     - `workspace`: where it offers them; default: that of the working directory, else `default`.
     - `endpoint`: the spoke's own `https://…` address, for a program behind a web server that keeps no connection: the
       host posts to it, and the program mounts `spoke.app` (ASGI) there. Needs `hub_url`. What is posted is taken only
@@ -88,7 +88,9 @@ class Spoke:
             workspace=workspace,
             dial=dial or dial_for(hub_url, token, workspace=workspace),
         )
-        self._path = store_path(spoke_id, hub_url) if store is None else _given(Path(store))
+        self._path = store_path(spoke_id, hub_url) if store is None else Path(store)
+        if store is not None and not self._path.parent.is_dir():
+            log.warning("The directory %s is made for the store of spoke %s", self._path.parent, spoke_id)
         self._running: Running | None = None
 
     async def start(self) -> None:
@@ -157,6 +159,9 @@ class Spoke:
         running, self._running = self._running, None
         if running is None:
             return
+        running.works.is_draining = True
+        if running.channel.is_up:
+            await running.say_drain()  # so the host knows that it goes, and does not wait for it
         await running.works.stop()
         try:
             async with asyncio.timeout(ACK_SECONDS):
@@ -179,13 +184,6 @@ class Spoke:
                 "conflict", f"Spoke {self.spoke_id} is not started.", "Call `await spoke.start()` first."
             )
         return self._running
-
-
-def _given(path: Path) -> Path:
-    """The store that a program names. Only the default one makes its directory: a wrong word is no new store."""
-    if not path.parent.is_dir():
-        raise invalid(f"There is no directory {path.parent} for the store.", "Make it, or name another: `store=`.")
-    return path
 
 
 def _paired(

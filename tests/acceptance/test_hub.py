@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from tallystick.app.ports import Began, Envelope, Receipt
+from tallystick.app.views.show import lines
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.offers import Offer
+from tallystick.core.state import Work
 from tallystick.edge.mcp import verbs
 from tests.support.hub import Hub
 
@@ -77,6 +79,38 @@ async def test_what_began_is_doubted_unless_it_may_be_done_twice(tmp_path: Path,
             await hub.until(lambda: hub.heads.committed_work(sailed.task_id))
             late = [reached async for reached in hub.told(sailed.task_id, "unverified")]
             assert late[0].code == "unverified", "whoever comes later is told at once"
+
+
+async def test_what_began_at_an_idempotent_holder_goes_to_no_other_that_must_not_do_it_twice(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        again = await hub.spoke("again", Offer("Count", idempotent=True))
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.spoke("once", Offer("Count", weight=1000))
+        hub.desk.lost(again.session, "1@1")
+        hub.spokes.ends(sailed.task_id, "unverified", detail="the connection was lost")
+        await hub.until(lambda: hub.work(sailed.task_id).task.assignee == "cap:Count")
+        await hub.pass_time(10)
+        assert [envelope.agent.alias for envelope in hub.spokes.sent] == ["again"]
+        await hub.spoke("another", Offer("Count", idempotent=True))
+        await hub.until(lambda: len(hub.spokes.sent) == 2)
+        assert hub.spokes.sent[-1].agent.alias == "another"
+        history = await hub.store.load(sailed.task_id)
+        shown = [line.what for line in lines(history, hub.heads.directory)]
+        assert "its holder was lost" in shown
+        assert "did not begin" not in shown
+
+
+async def test_whether_it_may_be_done_twice_is_told_by_the_version_that_got_it(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("two", Offer("Count", idempotent=True), Offer("Count", version="2.0"))
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.spokes.ends(sailed.task_id, "unverified", code="unverified", detail="what it did is not in its store")
+        told = [reached async for reached in hub.told(sailed.task_id, "unverified")]
+        assert told[-1].code == "unverified"
 
 
 async def test_a_domain_that_the_caller_is_not_in_is_told_as_absent(tmp_path: Path) -> None:
@@ -148,6 +182,40 @@ async def test_who_waited_in_vain_is_told_who_was_there_and_how(tmp_path: Path) 
         assert "tally routes" in told.remedy
         line = (await hub.desk.s.views.trace(sailed.trace_id, lambda _: True)).events[-1]
         assert "@away (returning, last heard 55 s ago)" in line.error, "the trace says so, too"
+
+
+async def test_what_a_waiting_message_waits_for_is_told_with_it_and_its_trace_until_it_begins(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        spoke = await hub.spoke("mender", "Mend")
+        hub.desk.drain_spoke(spoke.session)
+        hub.spokes.session_of.clear()  # nobody takes anything
+        sailed = await hub.sail("Mend")
+        told = "registered for 'Mend': @mender (draining, last heard 0 s ago)"
+        assert hub.routing.waits_for(hub.work(sailed.task_id)) == told
+        await hub.pass_time(31)
+        await hub.outcome(sailed.task_id)
+        assert hub.routing.waits_for(hub.work(sailed.task_id)) == ""
+
+
+async def test_one_that_cannot_be_ended_yet_does_not_keep_the_deadlines_of_others_waiting(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+
+        async def never(_work: Work) -> bool:
+            await asyncio.Event().wait()
+            return True
+
+        await hub.spoke("away", "Count")
+        hub.spokes.session_of.clear()  # nobody takes anything
+        stuck = await hub.sail(timeout_ms=10_000)
+        hub.duties.end_run = never
+        await hub.pass_time(11)
+        assert hub.work(stuck.task_id).task.open
+        for _ in range(6):  # it is tried again ever more rarely
+            await hub.pass_time(31)
+        await hub.spoke("away")
+        hub.spokes.session_of.clear()
+        await hub.sail(timeout_ms=2_000)
+        assert await hub.duties.once() <= 2.0
 
 
 async def test_what_was_begun_and_came_too_late_says_nothing_of_who_was_there(tmp_path: Path) -> None:
@@ -246,6 +314,15 @@ async def test_the_route_table_shows_who_holds_what_and_what_became_of_it(tmp_pa
         assert (shown.stats[0].asked, shown.stats[0].done, shown.stats[0].failed) == (1, 1, 0)
 
 
+async def test_who_is_offline_stands_last_among_the_routes(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        gone = await hub.spoke("a-gone", "Count")
+        await hub.spoke("b-here", "Count")
+        hub.desk.departed(gone.session, "1@1")
+        shown = (await hub.desk.routes(hub.guest())).routes
+        assert [(route.spoke, route.status) for route in shown] == [("b-here", "online"), ("a-gone", "offline")]
+
+
 async def test_a_spoke_that_was_lost_takes_its_work_back_and_its_result_counts(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         hub.spokes.answer = hub.spokes.held
@@ -276,6 +353,48 @@ async def test_a_result_that_comes_after_a_person_was_asked_settles_it(tmp_path:
         await hub.until(lambda: sailed.task_id in hub.spokes.running)
         hub.spokes.ends(sailed.task_id, "submitted", text="at last")
         assert (await hub.outcome(sailed.task_id))[-1].payload == "at last"
+
+
+async def test_what_began_and_whose_spoke_is_away_at_the_deadline_is_unverified_and_a_late_result_settles_it(
+    tmp_path: Path,
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail(timeout_ms=20_000)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.loses(spoke, sailed)
+        await hub.pass_time(21)
+        assert hub.work(sailed.task_id).task.place == "input_required/unverified"
+        back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "done"),))
+        assert [answer.do for answer in back.resume] == ["resend"]
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.spokes.ends(sailed.task_id, "submitted", text="late")
+        assert (await hub.outcome(sailed.task_id))[-1].payload == "late"
+
+
+@pytest.mark.parametrize(("outcome", "what"), [("submitted", "result"), ("unverified", "unverified")])
+async def test_a_spoke_that_is_back_after_the_deadline_before_anybody_looked_makes_nothing_of_it_expired(
+    tmp_path: Path, outcome: str, what: str
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail(timeout_ms=20_000)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.loses(spoke, sailed)
+        hub.manual.advance(21)
+        back = await hub.spoke("counter", process="2@2", held=(hub.holds(sailed.task_id, "done"),))
+        assert [answer.do for answer in back.resume] == ["resend"]
+        await hub.pass_time(1)
+        assert hub.work(sailed.task_id).task.place == "input_required/unverified"
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.spokes.ends(sailed.task_id, outcome, text="late")
+        if outcome == "submitted":
+            assert (await hub.outcome(sailed.task_id))[-1].what == what
+        else:
+            await hub.pass_time(400)
+            assert hub.work(sailed.task_id).task.place == "input_required/unverified"
 
 
 async def test_what_a_returning_spoke_has_lost_is_for_a_person_at_once(tmp_path: Path) -> None:

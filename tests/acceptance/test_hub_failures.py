@@ -5,8 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tallystick.app.ports import Began, Envelope, Receipt
+from tallystick.app.reaches import CODES
+from tallystick.app.remedies import BY_CODE
 from tallystick.core import commands as cmd
+from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.identity import short
 from tallystick.core.offers import Offer
 from tests.support.hub import Hub
 
@@ -64,6 +70,33 @@ async def test_after_two_rounds_it_has_failed(tmp_path: Path) -> None:
         assert [notice["round"] for notice in mending.notices] == [1, 2]
 
 
+async def test_a_compensation_that_nobody_offers_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        with pytest.raises(Refused) as caught:
+            await hub.sail(on_failure="cap:Nobody")
+        assert (caught.value.code, "'Nobody'" in caught.value.message) == (ErrorCode.NO_ROUTE, True)
+        assert not hub.spokes.sent
+
+
+async def test_a_compensation_whose_holder_has_left_meanwhile_ends_with_the_words_of_the_failure(
+    tmp_path: Path,
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        mender = await hub.spoke("mender", "Mend")
+        sailed = await hub.sail(on_failure="cap:Mend")
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        leave = cmd.LeaveAgent(agent_id=mender.agent)
+        await hub.executor.execute(leave, hub.guest().actor, workspace=hub.workspace)
+        hub.spokes.ends(sailed.task_id, "failed", code="failed", detail="ValueError: 1")
+        told = (await hub.outcome(sailed.task_id))[-1]
+        assert (told.what, told.reason, told.code) == ("failed", "exhausted", "failed")
+        assert "ValueError: 1" in told.message
+        assert "Nobody here offers 'Mend'." in told.message
+
+
 async def test_what_is_refused_before_it_began_has_failed_with_the_words_and_the_code_of_who_refused(
     tmp_path: Path,
 ) -> None:
@@ -76,6 +109,44 @@ async def test_what_is_refused_before_it_began_has_failed_with_the_words_and_the
         told = (await hub.outcome((await hub.sail()).task_id))[-1]
         assert (told.what, told.code, told.link) == ("failed", "invalid", "SUNSET")
         assert "The payload has the wrong shape: $.n." in told.message
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [("invalid", "Correct what was sent"), ("failed", "the log of the spoke"), ("odd", "handler says")],
+)
+async def test_what_to_do_next_goes_by_what_went_wrong_and_names_the_task(
+    tmp_path: Path, code: str, wanted: str
+) -> None:
+    async def fails(_envelope: Envelope, began: Began) -> Receipt:
+        await began("fake spoke", "BEGIN")
+        return Receipt(outcome="failed", code=code, detail="No.")
+
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = fails
+        await hub.spoke("counter", "Count")
+        told = (await hub.outcome((await hub.sail()).task_id))[-1]
+        assert (told.code, wanted in told.remedy) == (code, True)
+        assert told.remedy.endswith(f"tally trace {short(told.task_id)}")
+
+
+def test_every_code_that_a_place_is_told_as_has_a_remedy() -> None:
+    assert {*CODES.values(), "canceled", "denied"} <= BY_CODE.keys()
+
+
+async def test_what_is_in_doubt_is_not_to_be_sent_again_and_the_command_that_settles_it_is_whole(
+    tmp_path: Path,
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail(timeout_ms=20_000)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.loses(spoke, sailed)
+        await hub.pass_time(21)
+        told = [told async for told in hub.told(sailed.task_id, "unverified")][-1]
+        assert told.remedy.startswith("Do not send it again unseen.")
+        assert f"tally verify {short(sailed.task_id)} --settle done|failed|redo|cancel TEXT" in told.remedy
 
 
 async def test_whom_a_person_drains_is_shown_as_draining_and_gets_nothing_new(tmp_path: Path) -> None:

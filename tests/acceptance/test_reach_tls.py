@@ -80,7 +80,7 @@ async def test_a_spoke_and_a_client_reach_each_other_over_tls_with_tokens_of_the
             assert (await inside.sail("Shout", "hello")).payload == "HELLO"
         outsider = await made(haven, "other-1", "numbers")
         async with (
-            Spoke("other-1", [Capability("Echo")], {"Echo": shout}, at(haven), outsider),
+            Spoke("other-1", [Capability("Echo", domain="numbers")], {"Echo": shout}, at(haven), outsider),
             ReachClient(at(haven), outsider) as client,
         ):
             with pytest.raises(ReachNoRoute):

@@ -15,11 +15,14 @@ from msgspec.structs import replace
 from tallystick.app.ports import Envelope
 from tallystick.core.events import Text
 from tallystick.core.offers import Offer
-from tallystick.edge.spoke import SpokeTransport
+from tallystick.edge.spoke import SpokeTransport, callback
+from tallystick.edge.spoke import frames as f
+from tallystick.edge.spoke.carried import Carried, Terms, Turn
+from tallystick.edge.spoke.guard import Guard
 from tallystick.testing import check_transport
 from tests import build
 from tests.support import ends
-from tests.support.ends import ENDS, End, Haven, Lost
+from tests.support.ends import ENDS, LONG, PATIENCE, End, Haven, Lost
 
 KINDS = sorted(ENDS)
 LASTING = [kind for kind in KINDS if kind != "posted"]
@@ -67,6 +70,7 @@ async def test_a_message_goes_through_every_step_and_its_result_comes_back(
     assert sail["header"]["target_capability"] == "Echo"
     assert (sail["body"]["payload"], sail["body"]["context"]) == ({"n": [1, "é"]}, {"goal": "g"})
     assert sail["body"]["task_id"] == sailed["task_id"]
+    assert (sail["body"]["workspace"], sail["body"]["attempt"]) == (ack["workspace"], 1)
     assert (await client.hear("BEGIN"))["body"] == {"task_id": sailed["task_id"]}
     await spoke.about(sail, "PROGRESS", text="half", fraction=0.5)
     told = (await client.hear("PROGRESS"))["body"]
@@ -264,7 +268,9 @@ async def test_a_message_that_was_not_begun_goes_to_another_when_its_spoke_is_lo
     other = await haven.end("memory")
     await other.anchor("echo-2")
     await spoke.close()
-    await other.about(await other.begin(), "RESULT", payload=2)
+    again = await other.begin()
+    assert again["body"]["attempt"] == 2
+    await other.about(again, "RESULT", payload=2)
     assert (await outcome(client, msg_id))["payload"] == 2
 
 
@@ -320,6 +326,36 @@ async def test_a_second_process_of_a_spoke_that_is_connected_is_refused(haven: H
     assert (await second.hear("FAIL"))["body"]["code"] == "conflict"
     await spoke.say("HEARTBEAT")
     await spoke.hear("ACK")
+
+
+async def test_of_two_processes_that_register_under_one_id_at_once_one_is_refused(haven: Haven) -> None:
+    for name in ("new-1", "new-2", "new-2"):
+        both = [await haven.end("memory"), await haven.end("unix")]
+        for number, spoke in enumerate(both):
+            spoke.name = name
+            given = {"spoke_id": name, "store": f"s{number}", "incarnation": f"{number}@1", "capabilities": []}
+            await spoke.say("ANCHOR", given, source_spoke=name)
+        kinds = sorted([(await spoke.hear())["header"]["msg_type"] for spoke in both])
+        assert kinds == ["ACK", "FAIL"]
+        for spoke in both:
+            await spoke.close()
+        async with asyncio.timeout(PATIENCE):
+            while haven.hub.spokes:  # noqa: ASYNC110 - the host notices it meanwhile
+                await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("kind", LASTING)
+async def test_a_connection_that_registered_twice_leaves_its_name_free(haven: Haven, kind: str) -> None:
+    spoke = await haven.end(kind)
+    await spoke.anchor(store="s1")
+    await spoke.anchor(store="s2")
+    assert len(haven.hub.spokes) == 1
+    await spoke.close()
+    other = await haven.end("memory")
+    async with asyncio.timeout(PATIENCE):
+        while haven.hub.spokes:  # noqa: ASYNC110 - the host notices it meanwhile
+            await asyncio.sleep(0)
+    assert (await other.anchor(store="s3", process="2@2"))["of"] == "ANCHOR"
 
 
 @pytest.mark.parametrize("kind", LASTING)
@@ -412,3 +448,55 @@ async def test_nobody_there_is_told_at_once(haven: Haven, kind: str) -> None:
     await client.sail(capability="Nothing")
     refused = (await client.hear("FAIL"))["body"]
     assert (refused["code"], refused["of"]) == ("no_route", "SAIL")
+
+
+@pytest.mark.parametrize("turns", [(Turn.LOST,), (Turn.LOST, Turn.ENDED), (Turn.ENDED,)])
+async def test_a_message_that_a_slow_spoke_does_not_get_is_held_no_longer_than_its_connection(
+    haven: Haven, turns: tuple[Turn, ...]
+) -> None:
+    spoke = await haven.end("memory")
+    await spoke.anchor()
+    sending = asyncio.Event()
+
+    async def send(frame: f.Frame) -> None:
+        if frame.header.msg_type == "SAIL":
+            sending.set()
+            await asyncio.Event().wait()
+
+    async def right(*_: bytes) -> str:
+        return ""
+
+    async def never(*_: Any) -> bool:
+        raise AssertionError("it has not begun")
+
+    sail = f.frame("SAIL", "msg_1", f.Nothing())
+    terms = Terms(sail=sail, ack_seconds=LONG, begin_seconds=LONG, check_payload=right, check_result=right)
+    carried = Carried(handed(spoke, "ses_1", 3), terms, send, never, never)
+    carrying = asyncio.create_task(carried.carry())
+    async with asyncio.timeout(PATIENCE):
+        await sending.wait()
+        for turn in turns:
+            carried.hear(turn)
+        receipt = await carrying
+    assert receipt.outcome == ("ended" if turns == (Turn.ENDED,) else "returned")
+
+
+async def test_a_post_whose_answer_drips_in_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def drips(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                await writer.drain()
+                await asyncio.sleep(0)
+        except ConnectionError:
+            writer.close()
+
+    server = await asyncio.start_server(drips, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/frames"
+    poster = callback.Poster(Guard((url.removesuffix("/frames"),)), lambda: 0.0)
+    monkeypatch.setattr(callback, "POST_SECONDS", 0.3)
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(ConnectionError, match="could not be posted to: TimeoutError"):
+            await poster.post(url, "s", f.frame("DRAIN", "msg_1", f.Nothing()))
+    await poster.close()
+    server.close()

@@ -47,6 +47,8 @@ async def test_a_spoke_goes_on_with_what_it_had_begun_before_the_host_was_starte
     msg_id = await client.sail({"n": 1}, dedup_key="k")
     sail = await spoke.begin()
     await haven.restart()
+    history = (await haven.desk.show(await haven.person(), sail["body"]["task_id"])).history
+    assert "its spoke tells how it goes once it is back" in history[-1].error
     back, again = await haven.end("unix"), await haven.end("unix")
     ack = await back.anchor(held=held(sail, state))
     assert ack["resume"] == [{"delivery": sail["body"]["delivery"], "do": do}]
@@ -219,6 +221,51 @@ async def test_the_same_process_over_a_new_connection_takes_the_place_of_the_old
     await new.about(sail, "RESULT", payload=1)
     assert (await new.hear("ACK"))["body"]["of"] == "RESULT"
     assert (await ends_with(client, msg_id))["payload"] == 1
+
+
+async def test_show_and_trace_say_what_a_waiting_message_waits_for(haven: Haven) -> None:
+    spoke, client = await haven.end("unix"), await haven.end("memory")
+    await spoke.anchor()
+    await spoke.say("DRAIN")
+    await spoke.hear("ACK")
+    await client.sail()
+    task_id = (await client.hear("ACK"))["body"]["task_id"]
+    person = await haven.person()
+    assert "(draining, last heard" in (await haven.desk.show(person, task_id)).waits_for
+    (told,) = (await haven.desk.trace(person, task_id)).waiting
+    assert "(draining, last heard" in told
+
+
+async def status_other_than(haven: Haven, *passing: str) -> str:
+    """The status of the one route, once it is none of those."""
+    person = await haven.person()
+    async with asyncio.timeout(PATIENCE):
+        while (status := (await haven.desk.routes(person)).routes[0].status) in passing:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    return str(status)
+
+
+@pytest.mark.parametrize("kind", ["drained", "drained with work in hand", "cut off"])
+async def test_a_spoke_that_goes_in_order_is_offline_at_once_and_one_that_is_cut_off_is_waited_for(
+    haven: Haven, kind: str
+) -> None:
+    spoke, client = await haven.end("unix"), await haven.end("memory")
+    await spoke.anchor()
+    if kind == "drained with work in hand":
+        await client.sail()
+        await client.hear("ACK")
+        await spoke.begin()
+    if kind != "cut off":
+        await spoke.say("DRAIN")
+        assert (await spoke.hear("ACK"))["body"]["of"] == "DRAIN"
+    await spoke.close()
+    assert await status_other_than(haven, "online", "draining") == ("offline" if kind == "drained" else "returning")
+    if kind == "drained":
+        msg_id = await client.sail()
+        assert (await client.hear("FAIL"))["body"]["code"] == "offline", msg_id
+        back = await haven.end("unix")
+        await back.anchor(process="2@2")
+        assert await status_other_than(haven, "returning") == "online"
 
 
 async def test_a_spoke_with_another_store_knows_nothing_of_what_was_begun(haven: Haven) -> None:

@@ -515,11 +515,15 @@ CANNED: dict[str, Any] = {
     "add_check": forms.Done(detail="Check tests is registered."),
     "remove_check": forms.Done(detail="Check tests is gone."),
     "checks": forms.Checks(checks=(CHECK,)),
-    "add_token": reach.TokenMade(name="summary-01", domains=("data-team",), token="s3cret" * 7 + "x", replaced=True),
+    "add_token": reach.TokenMade(
+        name="summary-01", domains=("data-team",), workspace="shop", token="s3cret" * 7 + "x", replaced=True
+    ),
     "tokens": reach.Tokens(
         tokens=(
             reach.TokenShown(name="old-01", domains=(), made="2026-01-02T03:04:05.000Z", fault="It cannot be trusted."),
-            reach.TokenShown(name="summary-01", domains=("data-team", "ops"), made="2026-02-03T04:05:06.000Z"),
+            reach.TokenShown(
+                name="summary-01", domains=("data-team", "ops"), workspace="shop", made="2026-02-03T04:05:06.000Z"
+            ),
         )
     ),
     "remove_token": forms.Done(detail="The token of summary-01 opens nothing any more; its connections were ended."),

@@ -85,6 +85,7 @@ def from_host() -> dict[str, f.Frame]:
         references=REFERRED,
         deadline_at=1735689600.0,
         caller="@alice",
+        workspace="wsp_01JA0000000000000000000008",
     )
     anchored = f.Ack(
         of="ANCHOR",

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import websockets
 
 from tallystick.core.errors import Refused
 from tallystick.edge.api.http.tokens import make_token
+from tallystick.edge.spoke.visit import AT_ONCE
 from tests.support import ends
 from tests.support.ends import PATIENCE, End, Haven, Lost, new_id
 
@@ -184,6 +186,40 @@ async def test_the_token_of_a_spoke_registers_that_spoke_in_its_domains_and_open
         assert (await client.get(f"{haven.url}/v1/events")).status_code == 403
 
 
+async def test_a_token_opens_the_workspace_that_it_was_made_in_and_every_other_is_as_if_absent(
+    haven: Haven, tmp_path: Path
+) -> None:
+    places = []
+    for name in ("shop", "secret"):
+        (tmp_path / name).mkdir()
+        places.append(await haven.desk.register(str(tmp_path / name), os.getuid()))
+    shop, secret = places
+    person = await haven.desk.guest(haven.facts, workspace="shop")
+    made = await haven.desk.add_token(person, "remote-1", ("data",))
+    assert made.workspace == "shop"
+    end = await haven.end("websocket", token=made.token)
+    offered = [{"name": "Echo", "domain": "data"}]
+    given = {"spoke_id": "remote-1", "store": "s", "incarnation": "1@1", "capabilities": offered}
+    refusals = []
+    for name in ("secret", secret.workspace_id, "absent", "default"):
+        await end.say("ANCHOR", {**given, "workspace": name})
+        refused = (await end.hear("FAIL"))["body"]
+        refusals.append((refused["code"], refused["message"].replace(name, "NAME"), refused["remedy"]))
+    assert len(set(refusals)) == 1
+    assert refusals[0][0] == "not_found"
+    assert (await end.anchor("remote-1", offer={"domain": "data"}))["workspace"] == shop.workspace_id
+    assert [token.workspace for token in (await haven.desk.tokens(person)).tokens] == ["shop"]
+
+
+async def test_a_token_with_domains_offers_nothing_that_the_whole_workspace_sees(haven: Haven) -> None:
+    end = await haven.end("websocket", token=make_token(haven.home, "remote-1", ("data",)))
+    given = {"spoke_id": "remote-1", "store": "s", "incarnation": "1@1", "capabilities": [{"name": "Pay"}]}
+    await end.say("ANCHOR", given)
+    refused = (await end.hear("FAIL"))["body"]
+    assert (refused["code"], refused["remedy"]) == ("denied", "Offer it with the domain data.")
+    assert not haven.hub.spokes
+
+
 async def test_a_token_sees_only_its_domains_and_the_rest_is_told_as_if_it_were_absent(haven: Haven) -> None:
     spoke = await haven.end("memory")
     offers = [{"name": "Echo", "domain": "secret"}, {"name": "Sum", "domain": "data"}, {"name": "Free"}]
@@ -257,7 +293,8 @@ async def test_a_token_that_is_made_anew_takes_the_place_of_the_older_one(haven:
         await end.hear()
     with pytest.raises(websockets.InvalidStatus):
         await haven.end("websocket", token=older)
-    assert (await (await haven.end("websocket", token=newer.token)).anchor("remote-1"))["of"] == "ANCHOR"
+    again = await haven.end("websocket", token=newer.token)
+    assert (await again.anchor("remote-1", offer={"domain": "data"}))["of"] == "ANCHOR"
 
 
 async def test_only_a_person_makes_sees_and_takes_away_tokens(haven: Haven) -> None:
@@ -422,3 +459,59 @@ async def test_a_version_of_tomorrow_ends_the_connection_after_it_was_told(haven
     assert (await end.hear("FAIL"))["body"]["code"] == "unsupported"
     with pytest.raises(Lost):
         await end.hear()
+
+
+class DeafLine:
+    """A program that sends and never reads, as fast as it is let."""
+
+    def __init__(self, haven: Haven) -> None:
+        self.facts = haven.facts
+        self.take: Any = None
+        self.is_held = False
+        self.gone = asyncio.Event()
+
+    def listen(self, take: Any) -> None:
+        self.take = take
+
+    def hold(self, is_held: bool) -> None:
+        self.is_held = is_held
+
+    async def frame(self, frame: Any) -> None:
+        await self.gone.wait()
+
+    async def interrupted(self) -> None:
+        await self.gone.wait()
+
+    def floods(self, frame: dict[str, Any]) -> int:
+        """So many were taken until it was held back."""
+        for sent in range(10 * AT_ONCE):
+            if self.is_held:
+                return sent
+            self.take(frame)
+        return 10 * AT_ONCE
+
+
+@pytest.mark.parametrize("kind", ["RESULT", "Nonsense", "SETTLE"])
+async def test_a_program_that_reads_no_answers_is_soon_not_read_either(haven: Haven, kind: str) -> None:
+    line = DeafLine(haven)
+    visit = asyncio.create_task(haven.hub.serve(line))
+    async with asyncio.timeout(PATIENCE):
+        while line.take is None:  # noqa: ASYNC110 - the visit begins meanwhile
+            await asyncio.sleep(0)
+    header = {"proto_version": 1, "msg_id": new_id(), "msg_type": kind, "trace_id": "trc_1"}
+    body = {"delivery": "dlv_1", "fence": 1, "payload": "x"} if kind == "RESULT" else {}
+    assert line.floods({"header": header, "body": body}) == AT_ONCE
+    line.gone.set()
+    await visit
+
+
+async def test_over_a_websocket_a_result_that_is_too_deep_is_refused_by_its_name(haven: Haven) -> None:
+    end = await haven.end("websocket")
+    header = {"proto_version": 1, "msg_id": "msg_1", "msg_type": "RESULT"}
+    deep: Any = 1
+    for _ in range(80):
+        deep = [deep]
+    await end.send({"header": header, "body": {"delivery": "dlv_1", "fence": 1, "payload": deep}})
+    told = await end.hear("FAIL")
+    assert told["header"]["msg_id"] == "msg_1"
+    assert (told["body"]["code"], told["body"]["of"], told["body"]["delivery"]) == ("invalid", "RESULT", "dlv_1")

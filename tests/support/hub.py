@@ -138,9 +138,7 @@ class Hub:
             self.diagnostics,
             self.routing,
         )
-        self.duties = Duties(
-            self.store, self.heads, gather, self.executor, self.presence, *rest, self.diagnostics
-        )
+        self.duties = Duties(self.store, self.heads, gather, self.executor, self.presence, *rest, self.diagnostics)
         self.duties.end_run = self.deliverer.end
         self.duties.why_not_begun = self.routing.why_not_begun
         views = Views(
@@ -155,9 +153,7 @@ class Hub:
         )
         blobs = KeptBlobs(BlobStore(home / "blobs"))
         absent_: Any = None  # neither git nor processes are needed to look at a blob
-        verifier = Verifier(
-            home, absent_, absent_, blobs, self.executor, self.new_id, self.diagnostics, lambda *_: ()
-        )
+        verifier = Verifier(home, absent_, absent_, blobs, self.executor, self.new_id, self.diagnostics, lambda *_: ())
         parts = {
             "home": home,
             "limits": self.limits,
@@ -176,7 +172,7 @@ class Hub:
             "routing": self.routing,
             "reaches": self.reaches,
             "deliverer": self.deliverer,
-            "returning": Returning(self.store, self.heads, self.executor, self.deliverer, self.diagnostics),
+            "returning": Returning(self.store, self.heads, self.executor, self.deliverer, self.clock, self.diagnostics),
             "engine": "memory",
         }
         absent = dict.fromkeys(set(Services.__struct_fields__) - parts.keys() - {"examine"})

@@ -369,6 +369,15 @@ def test_a_deadline_over_an_open_intent_is_unverified_and_not_expired(world: Wor
     assert world.delivery(task_id).unverified
 
 
+def test_what_was_lost_sight_of_does_not_expire_because_nothing_of_it_runs(world: World) -> None:
+    task_id = world.pushed(deadline_at=world.now + 10)
+    world.act(cmd.DoubtDelivery, task_id, HOST.id, delivery_id=world.delivery(task_id).delivery_id)
+    world.now += 10
+    world.act(cmd.ExpireTask, task_id, HOST.id, ended=True, detail="lost")
+    assert world.place(task_id) == "input_required/unverified"
+    assert world.task(task_id).doubt == "lost"
+
+
 def test_nothing_is_pushed_after_cancel_was_asked(world: World) -> None:
     task_id = world.leased()
     world.act(cmd.CancelTask, task_id, ASKER)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tallystick.core.errors import invalid
 from tallystick.edge.spoke.frames import Result, Sail
-from tallystick.edge.spoke.reading import FrameRefused, read
+from tallystick.edge.spoke.reading import FrameRefused, read, unread
 
 HEAD = {"proto_version": 1, "msg_id": "msg_1", "msg_type": "BEGIN"}
 BODY = {"delivery": "dlv_1", "fence": 1}
@@ -102,3 +103,23 @@ def test_a_payload_may_be_any_json() -> None:
 def test_what_is_not_said_has_its_meaning() -> None:
     body = read({"header": {**HEAD, "msg_type": "SAIL", "target_capability": "Echo"}, "body": {}}).body
     assert body == Sail(payload=None, to="one", retry="retreat")
+
+
+def test_a_refusal_names_the_delivery_that_the_frame_was_about() -> None:
+    found = refused({"header": HEAD, "body": {**BODY, "code": "x" * 300}})
+    assert (found.msg_id, found.of, found.delivery) == ("msg_1", "BEGIN", "dlv_1")
+    assert refused({"header": HEAD, "body": {**BODY, "delivery": 5}}).delivery == ""
+
+
+@pytest.mark.parametrize("depth", [80, 100_000])
+def test_of_a_frame_that_is_too_deep_the_names_are_read_as_far_as_they_can_be(depth: int) -> None:
+    text = b'{"header":{"msg_id":"msg_1","msg_type":"RESULT"},"body":{"delivery":"dlv_1","payload":%s}}'
+    found = unread(invalid("It is too deep.", "Nest less."), text % (b"[" * depth + b"]" * depth))
+    known = ("msg_1", "RESULT", "dlv_1")
+    assert (found.msg_id, found.of, found.delivery) == (known if depth == 80 else ("", "", ""))
+    assert found.message == "It is too deep."
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"header":5}', b"\xff"])
+def test_of_what_is_no_frame_at_all_nothing_is_named(text: bytes) -> None:
+    assert unread(invalid("It is none.", "Send one."), text).msg_id == ""

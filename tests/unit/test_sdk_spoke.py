@@ -589,7 +589,6 @@ async def test_a_capability_that_is_not_offered_is_no_route(hub: ScriptedHub, st
         ({"hub_url": "http://10.1.2.3:80", "token": "t"}, "in the clear"),
         ({"hub_url": "https://hub.example"}, "There is no token"),
         ({"endpoint": "https://me.example/reach"}, "needs a hub_url"),
-        ({"store": "/nonexistent/s.db"}, "no directory /nonexistent"),
     ],
 )
 def test_a_spoke_that_makes_no_sense_is_refused_when_it_is_made(given: dict[str, Any], words: str) -> None:
@@ -648,6 +647,17 @@ async def test_a_fork_of_a_started_spoke_is_refused(
     os.close(read)
     await hub.deliver("Do", 1)
     await hub.got("RESULT")
+
+
+async def test_a_directory_that_is_made_for_a_store_is_told_once(
+    hub: ScriptedHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "new" / "s.db"
+    for _ in range(2):
+        async with Spoke("s-1", [Capability("Do")], {"Do": coroutine}, store=path, link=hub.dial):
+            pass
+    said = [one.message for one in caplog.records if "directory" in one.message]
+    assert said == [f"The directory {path.parent} is made for the store of spoke s-1"]
 
 
 def test_the_default_store_is_one_for_each_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -19,20 +19,22 @@ class Admitting(Ground):
     """add_token, tokens, remove_token."""
 
     async def add_token(self, guest: Guest, name: str, domains: tuple[str, ...] = ()) -> reach.TokenMade:
-        """Make the token of a spoke. Diagnostics keep who did; the secret goes to the caller alone."""
+        """Make the token of a spoke, for the workspace of who asks. Diagnostics keep who did; the secret goes to the
+        caller alone."""
         self.person(guest, "make a token")
         alias = check_alias(name.removeprefix("@"))
         wanted = tuple(dict.fromkeys(check_domain(domain) for domain in domains))
         replaced = alias in {token.name for token in await asyncio.to_thread(self.s.tokens.all)}
-        secret = self.s.tokens.add(alias, wanted)
+        secret = self.s.tokens.add(alias, wanted, guest.workspace)
         self._note(guest, "token made", alias)
-        return reach.TokenMade(name=alias, domains=wanted, token=secret, replaced=replaced)
+        place = self._place_name(guest.workspace)
+        return reach.TokenMade(name=alias, domains=wanted, workspace=place, token=secret, replaced=replaced)
 
     async def tokens(self, guest: Guest) -> reach.Tokens:
         """The tokens of spokes, without what opens the door."""
         self.person(guest, "look at tokens")
         found = await asyncio.to_thread(self.s.tokens.all)
-        return reach.Tokens(tokens=tuple(_shown(token) for token in found))
+        return reach.Tokens(tokens=tuple(self._shown(token) for token in found))
 
     async def remove_token(self, guest: Guest, name: str) -> forms.Done:
         """Take the token of a spoke away; its connections are ended. The spoke stays registered."""
@@ -48,6 +50,12 @@ class Admitting(Ground):
     def _note(self, guest: Guest, what: str, name: str) -> None:
         self.s.diagnostics.record(what, name=name, uid=guest.facts.uid, door=guest.facts.door)
 
+    def _shown(self, token: SpokeToken) -> reach.TokenShown:
+        place = self._place_name(token.workspace)
+        return reach.TokenShown(
+            name=token.name, domains=token.domains, workspace=place, made=when(token.made_at), fault=token.fault
+        )
 
-def _shown(token: SpokeToken) -> reach.TokenShown:
-    return reach.TokenShown(name=token.name, domains=token.domains, made=when(token.made_at), fault=token.fault)
+    def _place_name(self, workspace: str) -> str:
+        known = self.directory.workspaces.get(workspace)
+        return known.name if known is not None else workspace

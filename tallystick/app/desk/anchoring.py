@@ -25,8 +25,12 @@ class Anchoring(Ground):
         agent = await self._spoke(guest, alias, form)
         session = await self._standing(guest, agent, form)
         self.s.routing.arrived(session.session_id, agent.agent_id, form.endpoint, form.process)
-        await self.heard(session.session_id, {})
-        resume = await self.s.returning.sort_out(agent, session.session_id, form.held)
+        try:
+            await self.heard(session.session_id, {})
+            resume = await self.s.returning.sort_out(agent, session.session_id, form.held)
+        except BaseException:  # it left meanwhile, and nobody is there who would tell of that
+            self.s.routing.lost(session.session_id, form.process)
+            raise
         return reach.Anchored(
             agent=agent.agent_id,
             session=session.session_id,
@@ -116,6 +120,12 @@ class Anchoring(Ground):
     def lost(self, session: str, process: str) -> None:
         """The connection of that process is gone. What it holds is still its own until its lease is over."""
         self.s.routing.lost(session, process)
+
+    def departed(self, session: str, process: str) -> None:
+        """That process went in order: it had said that it takes nothing new, and has nothing left. It is offline from
+        now on."""
+        self.s.routing.lost(session, process)
+        self.s.presence.left(session)
 
     def drain_spoke(self, session: str) -> None:
         """It finishes what it has and takes nothing new until it is anchored again."""

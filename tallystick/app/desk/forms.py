@@ -272,6 +272,8 @@ class Shown(Form, frozen=True, kw_only=True):
     version: int
     unverified: bool = False
     doubt: str = ""
+    waits_for: str = ""
+    """Of a message to a capability that nobody has begun: who is registered for it, and how each is there now."""
     mode: str = ""
     key: str = ""
     delivery_id: str = ""
@@ -340,6 +342,8 @@ class Lines(Form, frozen=True, kw_only=True):
     """`tally trace` and `tally activity`."""
 
     events: tuple[Line, ...]
+    waiting: tuple[str, ...] = ()
+    """Of a trace: what its messages wait for that nobody has begun, as it is at this moment."""
 
 
 class AgentShown(Form, frozen=True, kw_only=True):

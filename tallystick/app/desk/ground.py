@@ -212,6 +212,8 @@ class Ground:
         self, facts: CallerFacts, directory: str, named: str, *, register: bool
     ) -> tuple[Workspace, str]:
         """By --workspace, the session, the repository, the longest registered prefix, or `default`."""
+        if facts.workspace:
+            return self._bound_place(facts.workspace, named, directory), ""
         if named:
             return self.workspace_named(named, directory), ""
         session = self.directory.sessions.get(facts.listener or facts.environment.get("TALLY_SESSION", ""))
@@ -229,6 +231,13 @@ class Ground:
             if repository is not None:
                 return await self.register(repository.main_root, facts.uid), repository.main_root
         return self._by_prefix(directory), ""
+
+    def _bound_place(self, bound: str, named: str, directory: str) -> Workspace:
+        """The one workspace that a token opens: every other is to it as if it were absent."""
+        place = self.workspace_named(bound, directory)
+        if named and self.workspace_named(named, directory) is not place:
+            raise self._no_workspace(named)
+        return place
 
     async def _of_host_made(self, facts: CallerFacts, directory: str) -> Workspace | None:
         """The workspace of the task that the host made this work tree for."""

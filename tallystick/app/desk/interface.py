@@ -139,6 +139,10 @@ class Desk(Protocol):
         """The connection of that process of a spoke is gone."""
         ...
 
+    def departed(self, session: str, process: str) -> None:
+        """That process of a spoke went in order, with nothing left in hand."""
+        ...
+
     def drain_spoke(self, session: str) -> None:
         """A spoke finishes what it has and takes nothing new until it is anchored again."""
         ...

@@ -189,6 +189,8 @@ class TokenMade(Form, frozen=True, kw_only=True):
 
     name: str
     domains: tuple[str, ...]
+    workspace: str
+    """The name of the one that it opens."""
     token: str
     replaced: bool
     """There was an older one, which opens nothing any more."""
@@ -199,6 +201,8 @@ class TokenShown(Form, frozen=True, kw_only=True):
 
     name: str
     domains: tuple[str, ...]
+    workspace: str = ""
+    """The name of the one that it opens; empty: all."""
     made: str
     """When."""
     fault: str = ""

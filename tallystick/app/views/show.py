@@ -121,6 +121,17 @@ _WORDS = {
 }
 
 
+_WITH_DETAIL = (
+    ev.DeliveryReturned,
+    ev.DeliveryUnverified,
+    ev.TurnEnded,
+    ev.ResultForwarded,
+    ev.TaskExpired,
+    ev.TaskRestarted,
+)
+"""Events whose detail says what was wrong."""
+
+
 def _spaced(name: str) -> str:
     return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
 
@@ -130,9 +141,7 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
     event = recorded.event
     text = event.text.body if event.text and event.text.body else event.text.title if event.text else ""
     error = event.message if isinstance(event, ev.CommandRefused) else ""
-    if isinstance(
-        event, ev.DeliveryReturned | ev.DeliveryUnverified | ev.TurnEnded | ev.ResultForwarded | ev.TaskExpired
-    ):
+    if isinstance(event, _WITH_DETAIL):
         error = event.detail
     if isinstance(event, ev.WakeReported) and BY_OUTCOME[event.outcome].then == "attempt":
         error = event.detail
@@ -145,7 +154,7 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
         at=when(recorded.at),
         who=who(recorded.actor.id, directory),
         asserted=recorded.actor.assertion is Assertion.ASSERTED,
-        what=what(recorded, directory),
+        what=_BEGUN_AND_LOST if _is_begun_and_lost(event, before) else what(recorded, directory),
         task_id=recorded.stream if recorded.stream.startswith("tsk_") else "",
         before=before,
         after=after,
@@ -154,6 +163,14 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
         seconds=seconds,
         error=error,
     )
+
+
+_BEGUN_AND_LOST = "its holder was lost"
+
+
+def _is_begun_and_lost(event: ev.Event, before: str) -> bool:
+    """Whether it goes to another holder although one began it."""
+    return isinstance(event, ev.DeliveryReturned) and before.startswith("working")
 
 
 def lines(history: list[ev.Recorded], directory: Directory) -> tuple[forms.Line, ...]:

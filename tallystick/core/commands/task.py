@@ -279,6 +279,8 @@ class RestartTask(TaskCommand, frozen=True, kw_only=True):
 
     delivery_id: str
     done: bool
+    why_none: str = ""
+    """Why there is no compensation and never will be; empty where there was one."""
 
 
 class FreezeTask(TaskCommand, frozen=True, kw_only=True):

@@ -13,7 +13,6 @@ from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind, short
 from tallystick.core.model import Fact
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
-from tallystick.core.offers import serves, wanted
 from tallystick.core.route import Holder, concurrency_of, holders
 from tallystick.core.state import Context, Delivery, Task, Unchanged, Work
 
@@ -104,6 +103,8 @@ def _holder(task: Task, delivery: Delivery, chosen: str, ctx: Context) -> Holder
         return None
     found = holders(task.capability, task.workspace, ctx.directory, task.domains, task.requester)
     holder = next((holder for holder in found if holder.agent.agent_id == (chosen or delivery.recipient)), None)
+    if delivery.is_repeat and (holder is None or not holder.offer.idempotent):
+        raise conflict("It was begun before, and this holder must not do it twice.", "Choose one that may.")
     if holder is None and chosen:
         raise conflict(f"{ctx.directory.alias_of(chosen)} does not hold {task.capability!r} now.", "Choose anew.")
     return holder
@@ -143,12 +144,12 @@ def _return(work: Work, c: cmd.ReturnDelivery, ctx: Context, _sofar: Any) -> ev.
 
 
 def _is_idempotent(task: Task, ctx: Context) -> bool:
-    """Whether its holder says that to do it twice is to do it once: then another may get what was begun."""
-    agent = ctx.directory.agents.get(task.assignee)
-    if agent is None or not task.capability:
+    """Whether its holder says of the offer that it got it by that to do it twice is to do it once: then another that
+    says so too may get what was begun."""
+    if not task.capability:
         return False
-    asked = wanted(task.capability)
-    return any(serves(offer, asked) and offer.idempotent for offer in agent.offers)
+    found = holders(task.capability, task.workspace, ctx.directory, task.domains, task.requester)
+    return any(holder.agent.agent_id == task.assignee and holder.offer.idempotent for holder in found)
 
 
 def _doubt(work: Work, c: cmd.DoubtDelivery, _ctx: Context, _sofar: Any) -> ev.DeliveryUnverified | Unchanged:

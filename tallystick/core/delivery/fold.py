@@ -246,6 +246,7 @@ def _returned(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryReturned, 
             intent="refuted",
             unverified=False,
             prompted=False,
+            is_repeat=d.is_repeat or d.has(Fact.WORKING),
             retries=d.retries + 1,
             updated_at=r.at,
         )

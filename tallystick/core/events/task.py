@@ -283,9 +283,12 @@ class TaskExpired(TaskEvent, frozen=True, kw_only=True):
 
 
 class TaskRestarted(TaskEvent, frozen=True, kw_only=True):
-    """The compensation ended well; the original runs again."""
+    """The compensation ended: well, and the original runs again; or not, or there was none, and it is the next round's
+    turn or over."""
 
     delivery_id: str
+    detail: str = ""
+    """Why there was no compensation, where there was none."""
 
 
 class TaskFrozen(TaskEvent, frozen=True, kw_only=True):

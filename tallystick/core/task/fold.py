@@ -177,6 +177,7 @@ def _no_holder() -> dict[str, Any]:
 
 def _handed_in(t: Task, r: ev.Recorded, e: ev.ResultHandedIn) -> dict[str, Any]:
     return {
+        "assignee": e.holder if t.route else t.assignee,  # who had it may take it back before another has begun
         "holder": e.holder if e.state is S.WORKING else "",
         "session": e.session if e.state is S.WORKING else "",
         "last_holder": e.holder,
@@ -291,6 +292,10 @@ def _doubted(_t: Task, _r: ev.Recorded, e: ev.TaskDoubted) -> dict[str, Any]:
     return {**_no_holder(), "doubt": e.detail}
 
 
+def _expired(t: Task, r: ev.Recorded, e: ev.TaskExpired) -> dict[str, Any]:
+    return _ended(t, r, e) if e.reason is R.EXPIRED else {**_no_holder(), "doubt": e.detail}
+
+
 def _settled_doubt(t: Task, _r: ev.Recorded, e: ev.DoubtSettled) -> dict[str, Any]:
     after = {**_no_holder(), "doubt": "", "rounds": 0}
     if e.reason is R.COMPENSATING:
@@ -401,7 +406,7 @@ _CHANGES: dict[type, Callable[[Task, ev.Recorded, Any], dict[str, Any]]] = {
     ev.HolderReturned: _returned,
     ev.TaskDoubted: _doubted,
     ev.DoubtSettled: _settled_doubt,
-    ev.TaskExpired: _ended,
+    ev.TaskExpired: _expired,
     ev.TaskRestarted: _restarted,
     ev.TaskFrozen: _frozen,
     ev.TaskCorrected: _corrected,

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
 from tallystick.core.errors import ErrorCode, Refused, invalid
-from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind
+from tallystick.core.identity import CAPABILITY_PREFIX, HOST, ActorKind
 from tallystick.core.model import Promise
 from tallystick.core.route import domains_of, holders
 from tallystick.core.state import Context, Task
@@ -44,6 +44,16 @@ def asked(c: cmd.SubmitTask, requester: str, ctx: Context) -> Asked | None:
     if c.domain and seen and c.domain not in seen:
         raise no_route(spec)
     return Asked(spec, c.workspace, (c.domain,) if c.domain else seen, requester, c.at_once)
+
+
+def check_remedy(target: str, workspace: str, asked: Asked | None, ctx: Context) -> None:
+    """Refuse a capability for the case of failure that nobody offers: the notice of a failure would reach nobody. It is
+    sent by the host, in the domains that the request itself is for."""
+    if not target.startswith(CAPABILITY_PREFIX):
+        return
+    spec = target.removeprefix(CAPABILITY_PREFIX)
+    if not holders(spec, workspace, ctx.directory, asked.domains if asked else (), HOST.id):
+        raise no_route(spec)
 
 
 def again(task: Task, assignee: str, ctx: Context) -> Asked | None:

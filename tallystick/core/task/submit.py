@@ -39,6 +39,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     requester = c.requester if c.requester and ctx.actor.kind is ActorKind.HOST else ctx.actor.id
     asked = routing.asked(c, requester, ctx)
     agent = check_assignee(c.assignee, c.workspace, ctx, asked)
+    routing.check_remedy(c.on_failure, c.workspace, asked, ctx)
     check_session(c.session, c.assignee, c.workspace, ctx)
     _check_new_session(c, agent, ctx)
     check_cycle(c.assignee, ctx)

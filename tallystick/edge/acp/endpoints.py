@@ -6,7 +6,7 @@ May live here: reading and comparing. Names are resolved, and connections made, 
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
 from tallystick.core.model import Value
@@ -16,6 +16,8 @@ _NAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\Z")
 _NUMBER: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)\Z")
 """A last label by which the system would read a name as an address, in one of its many spellings."""
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+_CLOSED: Final = (ip_network("168.63.129.16/32"), ip_network("fec0::/10"))
+"""A cloud's metadata at a public address; site-local addresses, which the library counts as public."""
 _LOWEST: Final = 1024
 
 Address = IPv4Address | IPv6Address
@@ -92,7 +94,8 @@ def may_be(name: Endpoint, address: Address, allowed: frozenset[Endpoint]) -> bo
         return True
     if name.host == "localhost":
         return real.is_loopback
-    return real.is_global and not (real.is_multicast or real.is_reserved)
+    is_closed = any(real.version == net.version and real in net for net in _CLOSED)
+    return real.is_global and not (real.is_multicast or real.is_reserved or is_closed)
 
 
 def words(allowed: frozenset[Endpoint]) -> str:

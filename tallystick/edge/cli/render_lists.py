@@ -99,6 +99,8 @@ def trace(sheet: Sheet, form: forms.Lines) -> None:
     """Events across agents and tasks, one line each."""
     if form.events:
         lines(sheet, form.events, tasks=True)
+        for told in form.waiting:
+            sheet.line(Paint(told, "yellow"))
     else:
         sheet.line("Nothing has happened.")
 

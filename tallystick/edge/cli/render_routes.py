@@ -50,7 +50,7 @@ def token_made(sheet: Sheet, form: reach.TokenMade) -> None:
     """The secret, alone on its line, and what it opens."""
     sheet.line(form.token)
     where = f"in domain {', '.join(form.domains)}" if form.domains else "in no domain"
-    sheet.line(f"This is the token of {form.name}, {where}. It is not shown again.")
+    sheet.line(f"This is the token of {form.name} in the workspace {form.workspace}, {where}. It is not shown again.")
     if form.replaced:
         sheet.line("The one that it had opens nothing any more; its connections were ended.")
     sheet.line("Give it by the environment or a file, never on a command line.")
@@ -62,5 +62,5 @@ def tokens(sheet: Sheet, form: reach.Tokens) -> None:
         sheet.line("No spoke has a token.")
         sheet.command("token add", "NAME", "--domain", "DOMAIN")
         return
-    rows = [(t.name, ", ".join(t.domains), sheet.page.when(t.made), t.fault) for t in form.tokens]
-    sheet.table(("NAME", "DOMAINS", "MADE", "FAULT"), rows)
+    rows = [(t.name, t.workspace, ", ".join(t.domains), sheet.page.when(t.made), t.fault) for t in form.tokens]
+    sheet.table(("NAME", "WORKSPACE", "DOMAINS", "MADE", "FAULT"), rows)

@@ -17,7 +17,7 @@ async def tokens(run: Run) -> int:
 
 async def add_token(run: Run) -> int:
     """`tally token add NAME`."""
-    p, guest = run.parsed, await run.guest()
+    p, guest = run.parsed, await run.guest(register=True)
     await run.give(await run.desk.add_token(guest, p.text("name"), p.many("domain")), render_routes.token_made)
     return 0
 
@@ -47,7 +47,8 @@ VERBS = (
         run=add_token,
         arguments=(Argument("NAME", "The spoke_id that it is for.", completes="token"),),
         options=(Option("domain", "The spoke offers and reaches for capabilities of it.", "DOMAIN", True),),
-        notes="A token that this spoke has already opens nothing from then on, and its connections are ended.",
+        notes="It opens the workspace that it is made in (`--workspace`) and no other. With domains, it offers in "
+        "those only. A token that this spoke has already opens nothing from then on, and its connections are ended.",
     ),
     Verb(
         name="token remove",

@@ -26,6 +26,9 @@ SIGNATURE: Final = "Tally-Signature"
 """Header of every post of the host: `t=SECONDS,v1=HEX`, the HMAC-SHA256 over `SECONDS.` and the body."""
 
 POST_SECONDS: Final = 10.0
+"""How long one post may take in all, however slowly its answer drips in."""
+SHARE: Final = 20
+"""Posts to one spoke at a time: one that is slow leaves the connections of the host to others."""
 ANSWER_SECONDS: Final = 30.0
 """How long a response to a posted frame waits for the answer."""
 
@@ -80,12 +83,12 @@ class Poster:
             }
             extensions = {"sni_hostname": target.name}
             request = client.stream("POST", target.url, content=body, headers=headers, extensions=extensions)
-            async with request as response:
+            async with asyncio.timeout(POST_SECONDS), request as response:
                 if not 200 <= response.status_code < 300:
                     raise ConnectionError(f"The spoke answered {response.status_code}.")
         except Refused as refused:
             raise ConnectionError(refused.message) from None
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, TimeoutError) as error:
             raise ConnectionError(f"The spoke could not be posted to: {type(error).__name__}.") from None
 
     async def close(self) -> None:
@@ -108,6 +111,7 @@ class CallbackLine:
         self.left = asyncio.Event()
         """Set once its visit is over."""
         self._gone = asyncio.Event()
+        self._share = asyncio.Semaphore(SHARE)
 
     def listen(self, take: Callable[[Any], None]) -> None:
         """See `Line`."""
@@ -127,7 +131,8 @@ class CallbackLine:
         if asked is not None and not asked.done():
             asked.set_result(frame)
             return
-        await self._poster.post(self.url, self.secret, frame)
+        async with self._share:
+            await self._poster.post(self.url, self.secret, frame)
 
     async def interrupted(self) -> None:
         """See `Line`."""

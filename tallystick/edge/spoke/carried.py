@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from enum import Enum
 from typing import Final
 
@@ -81,12 +82,16 @@ class Carried:
         """The connection that it was handed over on is gone."""
         self.is_lost = False
         """It has begun, and nobody is there who knows how it goes."""
+        self.is_unknown = False
+        """Its spoke says that it does not know itself what it did."""
         self._terms = terms
         self._send = send
         self._began = began
         self._noted = noted
         self._said: deque[Said] = deque()
         self._come: asyncio.Future[None] | None = None
+        self._sending: asyncio.Timeout | None = None
+        """SAIL is on its way, and may take long where the spoke reads slowly."""
         self._progress: f.Progress | None = None
         self._noting: asyncio.Task[None] | None = None
 
@@ -106,6 +111,8 @@ class Carried:
             return  # it is sent again until it is answered
         self.was_lost = self.was_lost or said is Turn.LOST
         self._said.append(said)
+        if self._sending is not None and isinstance(said, Turn) and not self._sending.expired():
+            self._sending.reschedule(asyncio.get_running_loop().time())
         if self._come is not None and not self._come.done():
             self._come.set_result(None)
 
@@ -157,7 +164,7 @@ class Carried:
         if bad:
             return _failed("invalid", f"The payload has the wrong shape: {bad}.")
         try:
-            await self._send(self._terms.sail)
+            await self._hand_over()
             seconds = self._terms.ack_seconds
             while True:
                 said = await self._next(seconds)
@@ -170,6 +177,15 @@ class Carried:
                 seconds = self._terms.begin_seconds  # it is in the queue of the spoke
         except ConnectionError:
             return _returned(f"It was not handed over: {Turn.LOST.value}.")
+
+    async def _hand_over(self) -> None:
+        """Send SAIL; no longer than until its spoke is lost or the host ends it, which is heard next."""
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None) as self._sending:
+                    await self._send(self._terms.sail)
+        finally:
+            self._sending = None
 
     def _refused(self, said: f.Failure) -> Receipt:
         """The spoke said no before it began: for now, for good, or because it does not know itself what it did."""
@@ -230,6 +246,7 @@ class Carried:
             if is_ending and said.code == "canceled":
                 return Receipt(outcome="ended", detail="The spoke stopped it.")
             if said.code == "unverified":  # its process died while the handler ran, and it does not know itself
+                self.is_unknown = True
                 return Receipt(outcome="unverified", code="unverified", detail=said.message)
             return _failed(said.code, said.message or f"The handler failed: {said.code}.")
         self.outcome = "RESULT"

@@ -250,6 +250,7 @@ class Deliver(Shape, frozen=True):
     task_id: str
     fence: int
     attempt: int
+    """1, then one more each time that it is handed over anew."""
     payload: Any
     context: dict[str, Any] = {}
     references: tuple[Referred, ...] = ()
@@ -257,6 +258,8 @@ class Deliver(Shape, frozen=True):
     """UTC seconds; 0: none."""
     caller: str = ""
     """Who asks, as `@name`."""
+    workspace: str = ""
+    """Id of where it was sent: the keys of its senders count there."""
 
 
 class Retreat(Shape, frozen=True):

@@ -26,6 +26,7 @@ _RESERVED: Final = tuple(
         "2002::/16",  # 6to4 and Teredo carry an IPv4 address
         "2001::/32",
         "192.88.99.0/24",
+        "fec0::/10",  # site-local, which the library counts as public
     )
 )
 

@@ -69,6 +69,8 @@ class Hub:
         self.is_stopping = False
         self._unforeseen = unforeseen
         self._visits: set[Visit] = set()
+        self._coming: dict[str, tuple[Visit, str]] = {}
+        """By spoke_id: who registers just now, and as which process."""
         self._expected: dict[str, _Expected] = {}
         self._given_up: dict[str, str] = {}
         self._settled: OrderedDict[str, None] = OrderedDict()
@@ -103,6 +105,7 @@ class Hub:
             await visit.stay()
         finally:
             self._visits.discard(visit)
+            self.release(visit)
 
     def dismiss(self, name: str) -> None:
         """The token of that spoke opens nothing any more: whoever came in by it is sent away."""
@@ -127,20 +130,29 @@ class Hub:
 
     # --- spokes -------------------------------------------------------------------------------------------------
 
-    def check_free(self, body: f.Anchor, visit: Visit) -> None:
-        """Refuse a second process under the id of one that is connected: the live one wins."""
-        for spoke in self.spokes.values():
-            same = spoke.name == body.spoke_id and spoke.visit is not visit
-            if same and spoke.process != body.incarnation:
+    def reserve(self, body: f.Anchor, visit: Visit) -> None:
+        """Keep its id for a spoke that registers, until it is here or its visit has no use for it. Refuse a second
+        process under the id of one that is connected or about to be: the first wins."""
+        others = [(s.visit, s.process) for s in self.spokes.values() if s.name == body.spoke_id]
+        if body.spoke_id in self._coming:
+            others.append(self._coming[body.spoke_id])
+        for other, process in others:
+            if other is not visit and process != body.incarnation:
                 raise conflict(
-                    f"The spoke {body.spoke_id!r} is connected already, as process {spoke.process}.",
+                    f"The spoke {body.spoke_id!r} is connected already, as process {process}.",
                     "Give this one another spoke_id, or stop the other.",
                 )
+        self._coming[body.spoke_id] = (visit, body.incarnation)
+
+    def release(self, visit: Visit) -> None:
+        """What was kept for a visit is free."""
+        self._coming = {name: kept for name, kept in self._coming.items() if kept[0] is not visit}
 
     def came(self, spoke: Spoke) -> None:
         """A spoke is here; the same process over an older connection is not any more."""
         before = self.spokes.get(spoke.session)
         self.spokes[spoke.session] = spoke
+        self.release(spoke.visit)
         if before is not None and before.visit is not spoke.visit:
             before.visit.leave()
 
@@ -151,16 +163,19 @@ class Hub:
                 spoke.visit.begin(tell_mode(self.desk, spoke))
 
     def left(self, spoke: Spoke) -> None:
-        """A connection of a spoke is gone: who carries something to it is told, unless it is back already."""
+        """A connection of a spoke is gone: who carries something to it is told, unless it is back already. One that had
+        said DRAIN and has nothing in hand went in order."""
         if self.spokes.get(spoke.session) is not spoke:
             return
         del self.spokes[spoke.session]
         if self.is_stopping:
             return
-        self.desk.lost(spoke.session, spoke.process)
-        for carried in list(self.carried.values()):
-            if carried.envelope.session == spoke.session:
-                carried.hear(Turn.LOST)
+        mine = [carried for carried in self.carried.values() if carried.envelope.session == spoke.session]
+        has_work = any(carried.has_begun for carried in mine)
+        in_order = spoke.is_draining and not has_work
+        (self.desk.departed if in_order else self.desk.lost)(spoke.session, spoke.process)
+        for carried in mine:
+            carried.hear(Turn.LOST)
 
     def of_agent(self, agent: str) -> Spoke | None:
         """Where an agent is connected as a spoke."""
@@ -220,7 +235,7 @@ class Hub:
         elif expected is not None and expected.session == session and expected.until > self._time():
             expected.said[KEPT:] = [body]
         elif not isinstance(body, f.Ack | f.Progress):
-            visit.begin(self._answer_late(visit, frame, body.delivery))
+            visit.begin_counted(self._answer_late(visit, frame, body.delivery))
 
     async def _answer_late(self, visit: Visit, frame: f.Frame, delivery: str) -> None:
         """Nobody waits for that any more: it is recorded, or it no longer counts."""
@@ -251,9 +266,11 @@ class Hub:
         if spoke is not None:
             spoke.visit.begin(spoke.visit.reply("ACK", carried.msg_id, f.Ack(of=carried.outcome, delivery=delivery)))
 
-    def is_given_up(self, delivery: str) -> bool:
-        """Whether it had begun, was given up while its spoke was away, and may still run there."""
-        return delivery in self._given_up
+    def is_elsewhere(self, delivery: str) -> bool:
+        """Whether it had begun and may still run where nobody carries it: it was given up while its spoke was away, or
+        that is back and goes on with it in a moment."""
+        expected = self._expected.get(delivery)
+        return delivery in self._given_up or (expected is not None and expected.until > self._time())
 
     async def noted(self, envelope: Envelope, progress: f.Progress) -> None:
         """A spoke told how far it is."""
@@ -280,4 +297,3 @@ def _text(value: object, field: str) -> str:
     if not isinstance(value, str):
         raise invalid(f"The field {field} must be a text.", "Use the SDK of the host's version.")
     return value
-

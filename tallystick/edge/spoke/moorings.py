@@ -43,9 +43,17 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
     body = frame.body
     assert isinstance(body, f.Anchor)  # noqa: S101 - the table of frames says so
     _check(visit, body)
+    visit.hub.reserve(body, visit)
+    try:
+        return await _anchor(visit, frame, body)
+    except BaseException:
+        visit.hub.release(visit)
+        raise
+
+
+async def _anchor(visit: Visit, frame: f.Frame, body: f.Anchor) -> f.Ack:
     schemas = (text for offer in body.capabilities for text in (offer.schema, offer.result_schema))
     await visit.hub.shapes.check(tuple(schemas))
-    visit.hub.check_free(body, visit)
     offers = tuple(Offer(**msgspec.structs.asdict(offer)) for offer in body.capabilities)
     form = reach.Anchor(
         spoke_id=body.spoke_id,
@@ -69,6 +77,8 @@ async def anchor(visit: Visit, frame: f.Frame) -> f.Ack:
         resume=resume,
         secret=visit.secret,
     )
+    if visit.spoke is not None and visit.spoke.session != anchored.session:
+        visit.hub.left(visit.spoke)  # what it registered here before, with another store or elsewhere, is gone
     again = f.frame("ACK", frame.header.msg_id, msgspec.structs.replace(ack, resume=(), secret=""))
     visit.spoke = Spoke(body.spoke_id, anchored.agent, anchored.session, body.incarnation, visit, again)
     return ack
@@ -90,11 +100,20 @@ def _check(visit: Visit, body: f.Anchor) -> None:
     bound, domains = visit.bound_to, visit.facts.domains
     if bound and body.spoke_id != bound:
         raise denied(f"This token is {bound}'s and registers no other spoke.", f"Use spoke_id {bound!r}.")
-    foreign = {offer.domain for offer in body.capabilities if offer.domain} - {*(domains or ())}
-    if domains is not None and foreign:
-        raise denied(
-            f"This token is not registered for the domain {min(foreign)!r}.", "Offer in a domain that it is for."
-        )
+    if domains is not None:
+        _check_domains(domains, body)
+
+
+def _check_domains(domains: tuple[str, ...], body: f.Anchor) -> None:
+    """A token that is for domains offers in those alone: what has none is seen by everybody in the workspace."""
+    foreign = {offer.domain for offer in body.capabilities} - {*domains}
+    if not domains:
+        foreign.discard("")
+    if not foreign:
+        return
+    remedy = f"Offer it with the domain {' or '.join(domains)}." if domains else "Offer it without a domain."
+    what = f"for the domain {min(foreign)!r}" if min(foreign) else "for offers without a domain"
+    raise denied(f"This token is not registered {what}.", remedy)
 
 
 async def tell_mode(desk: Desk, spoke: Spoke) -> None:

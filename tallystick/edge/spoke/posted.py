@@ -73,7 +73,7 @@ class PostedFrames:
             frame = read(message)
             line = await self._line(frame, facts, as_name, workspace)
         except FrameRefused as refused:
-            return f.frame("FAIL", refused.msg_id, refusal(refused, refused.of))
+            return f.frame("FAIL", refused.msg_id, refusal(refused, refused.of, refused.delivery))
         except Refused as refused:
             header = message["header"]
             return f.frame("FAIL", header["msg_id"], refusal(refused, header["msg_type"]))

@@ -18,12 +18,14 @@ _NEEDED: Final = {"ANCHOR": (), "SAIL": ("target_capability",), "SETTLE": ("trac
 
 
 class FrameRefused(Refused):
-    """A frame that was not taken. `msg_id` and `of` as far as they could be read; `ends`: nothing more is read."""
+    """A frame that was not taken. `msg_id`, `of` and `delivery` as far as they could be read, so that who sent it knows
+    which it was; `ends`: nothing more is read."""
 
-    def __init__(self, refused: Refused, msg_id: str, of: str, *, ends: bool = False) -> None:
+    def __init__(self, refused: Refused, msg_id: str, of: str, delivery: str = "", *, ends: bool = False) -> None:
         super().__init__(refused.code, refused.message, refused.remedy)
         self.msg_id = msg_id
         self.of = of
+        self.delivery = delivery
         self.ends = ends
 
 
@@ -33,6 +35,7 @@ def read(message: Any) -> Frame:
     if not isinstance(message, dict) or not isinstance(given, dict) or message.keys() != {"header", "body"}:
         raise FrameRefused(invalid("A frame is an object with `header` and `body`, no more.", _REMEDY), "", "")
     msg_id, of = _short(given.get("msg_id")), _short(given.get("msg_type"))
+    delivery = _short(message["body"].get("delivery")) if isinstance(message["body"], dict) else ""
     _check_version(given.get("proto_version"), msg_id, of)
     kind = TO_HOST.get(of)
     if kind is None and of:
@@ -42,7 +45,8 @@ def read(message: Any) -> Frame:
         header = msgspec.convert(given, Header)
         body = msgspec.convert(message["body"], kind) if kind else None
     except msgspec.ValidationError as error:
-        raise FrameRefused(invalid(f"The {of or 'frame'} is not valid: {error}.", _REMEDY), msg_id, of) from None
+        wrong = invalid(f"The {of or 'frame'} is not valid: {error}.", _REMEDY)
+        raise FrameRefused(wrong, msg_id, of, delivery) from None
     if body is None or not header.msg_id:
         raise FrameRefused(invalid("The header names no message.", _REMEDY), msg_id, of)
     for field in _NEEDED.get(of, ()):
@@ -62,3 +66,27 @@ def _check_version(given: Any, msg_id: str, of: str) -> None:
 
 def _short(value: Any) -> str:
     return value if isinstance(value, str) and len(value) <= NAME_CHARACTERS else ""
+
+
+class _Names(msgspec.Struct):
+    msg_id: str = ""
+    msg_type: str = ""
+
+
+class _About(msgspec.Struct):
+    delivery: str = ""
+
+
+class _Glimpse(msgspec.Struct):
+    header: _Names = msgspec.field(default_factory=_Names)
+    body: _About = msgspec.field(default_factory=_About)
+
+
+def unread(refused: Refused, text: bytes) -> FrameRefused:
+    """The refusal of bytes that are no strict JSON (too deep, say), with what they still tell of the frame."""
+    try:
+        seen = msgspec.json.decode(text, type=_Glimpse)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return FrameRefused(refused, "", "")
+    names = (seen.header.msg_id, seen.header.msg_type, seen.body.delivery)
+    return FrameRefused(refused, *map(_short, names))

@@ -58,7 +58,7 @@ class SpokeTransport:
         now = self._hub.now()
         left = max(0.1, task.deadline_at - now) if task.deadline_at else self._hub.limits.reach_seconds
         return Terms(
-            sail=self._sail(envelope, delivery.attempt if delivery else 1, left),
+            sail=self._sail(envelope, delivery.attempt + delivery.retries if delivery else 1, left),
             ack_seconds=min(ACK_SECONDS, left / 3),
             begin_seconds=self._hub.limits.presence_seconds,
             check_payload=partial(self._hub.shapes.wrong, payload_of(envelope.text), offer.schema),
@@ -77,6 +77,7 @@ class SpokeTransport:
             references=tuple(map(referred, task.inputs)),
             deadline_at=task.deadline_at,
             caller=envelope.caller,
+            workspace=task.workspace,
         )
         return f.frame(
             "SAIL",
@@ -94,14 +95,14 @@ class SpokeTransport:
         """Ask the spoke to stop it. True when nothing of it runs any more; what has not begun never will."""
         carried = self._hub.carried.get(delivery_id)
         if carried is None:
-            return not self._hub.is_given_up(delivery_id)
+            return not self._hub.is_elsewhere(delivery_id)
         carried.hear(Turn.ENDED)
         try:
             async with asyncio.timeout(2 * RETREAT_SECONDS):
                 await carried.stopped.wait()
         except TimeoutError:
             return False
-        return not carried.is_lost
+        return not (carried.is_lost or carried.is_unknown)
 
     async def settled(self, delivery_id: str) -> None:
         """Its outcome is recorded: the spoke may forget it."""

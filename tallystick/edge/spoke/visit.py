@@ -97,17 +97,26 @@ class Visit:
         try:
             frame = read(message)
         except FrameRefused as refused:
-            self.begin(self._refuse_frame(refused))
+            self.begin_counted(self._refuse_frame(refused))
             return
         if isinstance(frame.body, f.Ack) and not frame.body.delivery:
-            self.begin(self._has(frame.header.msg_id))
+            self.begin_counted(self._has(frame.header.msg_id))
         elif frame.header.msg_type in _ABOUT:
             self.hub.hear(self, frame)
         else:
-            self._taking += 1
-            if self._taking >= AT_ONCE:
-                self._line.hold(True)
-            self.begin(self._answer(frame))
+            self.begin_counted(self._answer(frame))
+
+    def begin_counted(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what one of its frames asks for. A program that does not read its answers is not read any more, either."""
+        self._taking += 1
+        if self._taking >= AT_ONCE:
+            self._line.hold(True)
+        self.begin(work).add_done_callback(self._taken)
+
+    def _taken(self, _done: object) -> None:
+        self._taking -= 1
+        if self._taking == AT_ONCE // 2:
+            self._line.hold(False)
 
     async def _has(self, msg_id: str) -> None:
         """The program has the outcome of a message of its own."""
@@ -116,7 +125,7 @@ class Visit:
             self.hub.seen.add(await self.guest(), outcomes)
 
     async def _refuse_frame(self, refused: FrameRefused) -> None:
-        await self._refuse(refused, refused.msg_id, refused.of)
+        await self._refuse(refused, refused.msg_id, refused.of, refused.delivery)
         if refused.ends:
             self._over.set()
 
@@ -133,10 +142,6 @@ class Visit:
             await self.reply("ACK", header.msg_id, body)
             if header.msg_type in _AFTER:
                 _AFTER[header.msg_type](self, frame, body)
-        finally:
-            self._taking -= 1
-            if self._taking == AT_ONCE // 2:
-                self._line.hold(False)
 
     async def _refuse(self, refused: Refused, msg_id: str, of: str, delivery: str = "") -> None:
         await self.reply("FAIL", msg_id, refusal(refused, of, delivery))

@@ -14,6 +14,7 @@ from tallystick.core.errors import Refused, invalid
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.errors import refusal
 from tallystick.edge.spoke.hub import Hub
+from tallystick.edge.spoke.reading import unread
 
 Parse = Callable[[bytes, str], dict[str, Any]]
 
@@ -58,8 +59,9 @@ class SocketLine:
                 raise invalid("The message is binary.", "Send a frame as a text message.")
             take(self._parse(text.encode("utf-8", "surrogatepass"), "frame"))
         except Refused as refused:
+            told = unread(refused, (message.get("text") or "").encode("utf-8", "surrogatepass"))
             with suppress(ConnectionError):
-                await self.frame(f.frame("FAIL", "", refusal(refused)))
+                await self.frame(f.frame("FAIL", told.msg_id, refusal(told, told.of, told.delivery)))
 
     def hold(self, is_held: bool) -> None:
         """See `Line`."""

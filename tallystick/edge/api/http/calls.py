@@ -17,10 +17,10 @@ DOOR = "http"
 _FIELDS = frozenset({"as", "workspace", "args"})
 
 
-def caller(domains: tuple[str, ...] | None = None) -> CallerFacts:
+def caller(domains: tuple[str, ...] | None = None, workspace: str = "") -> CallerFacts:
     """The process behind a token is not known: nothing but the token speaks for it, so it is asserted, has no
     terminal, and what it might say of its environment is not even taken."""
-    return CallerFacts(uid=os.getuid(), pid=0, door=DOOR, domains=domains)
+    return CallerFacts(uid=os.getuid(), pid=0, door=DOOR, domains=domains, workspace=workspace)
 
 
 class TokenCall:

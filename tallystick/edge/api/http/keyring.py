@@ -20,9 +20,9 @@ class SpokeKeyring:
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    def add(self, name: str, domains: tuple[str, ...]) -> str:
+    def add(self, name: str, domains: tuple[str, ...], workspace: str) -> str:
         """See `Keyring`."""
-        secret = make_token(self._home, name, domains)
+        secret = make_token(self._home, name, domains, workspace)
         self.removed(name)
         return secret
 
@@ -53,4 +53,6 @@ def _shown(file: Path) -> SpokeToken:
         _, identity = spoke_token(file)
     except Refused as refused:
         return SpokeToken(name=file.name, made_at=made_at, fault=refused.message)
-    return SpokeToken(name=file.name, domains=identity.domains or (), made_at=made_at)
+    return SpokeToken(
+        name=file.name, domains=identity.domains or (), workspace=identity.workspace, made_at=made_at
+    )

@@ -31,7 +31,8 @@ def mounted(name: str, app: Mounted) -> Callable[[Door, Identity, Request], Awai
                 "The query of this address is not understood.", "It may have `as` and `workspace`, each once."
             )
         name_as = as_name(identity, given.get("as", ""))
-        return _Behind(door, app, caller(identity.domains), name_as, given.get("workspace", ""))
+        facts = caller(identity.domains, identity.workspace)
+        return _Behind(door, app, facts, name_as, given.get("workspace", ""))
 
     return endpoint
 

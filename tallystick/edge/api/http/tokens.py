@@ -39,6 +39,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """The operations that it opens; None: all that are served over HTTP."""
     domains: tuple[str, ...] | None = None
     """The domains that it is registered for; None: those of whoever it stands for."""
+    workspace: str = ""
+    """The id of the one workspace that it opens; empty: all."""
 
 
 PERSON = Identity(kind="person")
@@ -59,6 +61,7 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     sha256: str
     domains: tuple[str, ...] = ()
+    workspace: str = ""
 
 
 class Tokens:
@@ -146,14 +149,15 @@ class SpokeTokens:
             return None
 
 
-def make_token(home: Path, name: str, domains: tuple[str, ...] = ()) -> str:
-    """A new token for a spoke, in place of an older one: its secret, kept nowhere else. Refused as `invalid`."""
+def make_token(home: Path, name: str, domains: tuple[str, ...] = (), workspace: str = "") -> str:
+    """A new token for a spoke in a workspace (by its id; empty: in any), in place of an older one: its secret, kept
+    nowhere else. Refused as `invalid`."""
     if NAME.fullmatch(name) is None:
         raise invalid(f"{name[:80]!r} is not valid as spoke_id.", "Use 1 to 63 characters from a-z, 0-9 and '-'.")
     secret = secrets.token_urlsafe(32)
     folder = home / SPOKES
     folder.mkdir(mode=0o700, exist_ok=True)
-    _write(folder / name, msgspec.json.encode(_Kept(digest(secret), domains)))
+    _write(folder / name, msgspec.json.encode(_Kept(digest(secret), domains, workspace)))
     return secret
 
 
@@ -165,7 +169,9 @@ def spoke_token(path: Path) -> tuple[str, Identity]:
         raise _unusable(path, "it does not hold the digest of a token") from None
     if _DIGEST.fullmatch(kept.sha256) is None:
         raise _unusable(path, "it does not hold the digest of a token")
-    return kept.sha256, Identity(kind="agent", name=path.name, scope=OPENED, domains=kept.domains)
+    return kept.sha256, Identity(
+        kind="agent", name=path.name, scope=OPENED, domains=kept.domains, workspace=kept.workspace
+    )
 
 
 def _write(path: Path, data: bytes) -> None:
