@@ -63,8 +63,10 @@ class Harbour:
         voyage.acknowledged.result()
 
     async def state(self, voyage: Voyage) -> str:
-        """Ask the host, by sending the same message again. Raises `ReachTimeout` after `PATIENCE_SECONDS`."""
+        """Ask the host, by sending the same message again. Raises its refusal, or `ReachTimeout` after
+        `PATIENCE_SECONDS`."""
         voyage.link_told.clear()
+        voyage.refusal = None
         self._voyages[voyage.msg_id] = voyage
         try:
             if not await _within(PATIENCE_SECONDS, self._link_told(voyage)):
@@ -72,6 +74,8 @@ class Harbour:
         finally:
             if voyage.outcome.done():
                 self._voyages.pop(voyage.msg_id, None)
+        if voyage.refusal:
+            raise voyage.refusal
         return voyage.link
 
     async def _link_told(self, voyage: Voyage) -> None:

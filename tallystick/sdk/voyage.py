@@ -28,6 +28,8 @@ class Voyage:
         self.sends = 0
         """How often it was sent: what the host knows after the second time may be the first."""
         self.link_told = asyncio.Event()
+        self.refusal: ReachError | None = None
+        """Why the host does not tell its link; the message itself goes on."""
         self._checks = checks
         self._tasks: tuple[str, ...] = ()
         self._parts: dict[str, ReachResult | ReachError] = {}
@@ -46,6 +48,9 @@ class Voyage:
             self._part(heard.body, self._result(heard.body))
         elif heard.kind == "FAIL" and not self.acknowledged.done() and not heard.body.get("task_id"):
             self.fail(from_body(heard.body, **self.about))  # `of` is missing where the host could not read so far
+        elif heard.kind == "FAIL" and heard.body.get("of") == "SAIL":
+            self.refusal = from_body(heard.body, **self.about)
+            self.link_told.set()
         elif heard.kind == "FAIL" and not heard.body.get("of"):
             self._part(heard.body, from_body(heard.body, **self.about))
 

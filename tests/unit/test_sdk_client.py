@@ -289,6 +289,16 @@ async def test_a_question_that_nobody_answers_ends(
         assert caught.value.code == "timeout"
 
 
+async def test_a_host_that_does_not_tell_the_state_any_more_says_why(client: ReachClient, port: Port) -> None:
+    port.outcomes["Slow"] = None
+    handle = await client.sail("Slow", 1, wait=False)
+    port.answers["SAIL"] = lambda found: [port.fail(found, "denied", "This agent was stopped.")]
+    with pytest.raises(ReachRefused, match="This agent was stopped"):
+        await handle.state()
+    port.answers["SAIL"] = port.sailed
+    assert await handle.state() == "PROVISIONED"
+
+
 async def test_a_hub_that_stays_away_ends_the_wait_in_time_and_is_not_asked_for_ever(
     client: ReachClient, port: Port
 ) -> None:
