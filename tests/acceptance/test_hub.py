@@ -535,3 +535,22 @@ async def test_an_agent_writes_into_no_trace_of_another_workspace_but_one_that_i
         await hub.outcome(given.task_id)
         assert (await hub.sail(guest=counter, trace=given.trace_id)).trace_id == given.trace_id
         assert (await hub.sail(guest=hub.guest(), trace=private.trace_id)).trace_id == private.trace_id
+
+
+async def test_of_progress_that_its_reader_does_not_fetch_only_the_newest_keeps_its_words(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        reading = hub.desk.reaches(hub.guest(), sailed.task_id)
+        await anext(reading)
+        fence = hub.work(sailed.task_id).task.fence
+        for number in range(20):
+            await hub.desk.told(spoke.session, sailed.task_id, fence, f"step {number}")
+        (reader,) = hub.reaches._readers[sailed.task_id]
+        kept = [recorded.event.text.body for recorded in reader._came if recorded.event.text]
+        assert kept == ["step 19"]
+        hub.spokes.ends(sailed.task_id, "submitted", text="1")
+        told = [reached async for reached in reading]
+        assert [(reached.what, reached.text) for reached in told] == [("progress", "step 19"), ("result", "")]
