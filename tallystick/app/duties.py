@@ -36,6 +36,7 @@ from tallystick.core.task import DutyKind, due_duties
 from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 30.0
+_PAGE = 1000
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _MOMENT_SECONDS = 0.1
@@ -144,23 +145,25 @@ class Duties:
         now = self._clock.now()
         await self._note_lapsed()
         await self._settle_old(now)
-        for row in await self._store.query("due_tasks", now=now, limit=1000):
-            task_id = str(row["task_id"])
+        due = [str(row["task_id"]) for row in await self._store.query("due_tasks", now=now, limit=_PAGE)]
+        tried = 0
+        for task_id in due:
             not_before, _ = self._not_before.get(task_id, (0.0, 0.0))
             if not_before <= self._clock.clock.boot():
                 await self._do(task_id, now)
-        return await self._until_next()
+                tried += 1
+        return 0.0 if tried and len(due) == _PAGE else await self._until_next(now, due)
 
-    async def _until_next(self) -> float:
-        rows = await self._store.query("next_due")
-        at = rows[0]["at"]
-        wait = _SWEEP_SECONDS
+    async def _until_next(self, now: float, due: list[str]) -> float:
+        """Until something becomes due, or can be tried again of what is due and could not be done: one that has to wait
+        must not keep the others waiting."""
+        at = (await self._store.query("next_due", after=now))[0]["at"]
+        waits = [_SWEEP_SECONDS]
         if at is not None:
-            wait = min(wait, max(0.0, float(at) - self._clock.now()))
+            waits.append(float(at) - self._clock.now())
         boot = self._clock.clock.boot()
-        if self._not_before and wait == 0.0:
-            wait = max(0.0, min(t for t, _ in self._not_before.values()) - boot)
-        return min(wait, _SWEEP_SECONDS) if wait else 0.0
+        waits += [self._not_before[task_id][0] - boot for task_id in due if task_id in self._not_before]
+        return max(0.0, min(waits))
 
     async def _do(self, task_id: str, now: float) -> None:
         work = await self._heads.work(task_id)
@@ -207,7 +210,7 @@ class Duties:
         await asyncio.wait({ending}, timeout=_MOMENT_SECONDS)
         if not ending.done():
             return False
-        del self._endings[run]
+        self._endings.pop(run, None)
         return ending.result()
 
     def _look_again(self, task_id: str) -> None:

@@ -349,15 +349,21 @@ class Routing:
 
     def why_not_begun(self, work: Work) -> str:
         """Of a message that nobody began: who was there for it, and how. Empty for any other task."""
+        told = self.waits_for(work)
+        return f"Nobody began it; {told}." if told else ""
+
+    def waits_for(self, work: Work) -> str:
+        """Of an open message that nobody has begun: who is registered for it, and how each is there at this moment.
+        Empty for any other task."""
         task = work.task
-        if not task.capability or task.taken_at:
+        if not task.capability or task.taken_at or not task.open:
             return ""
         found = self.holders_of(task)
         if not found:
-            return f"Nobody began it; nobody is registered for {task.capability!r}."
+            return f"nobody is registered for {task.capability!r}"
         told = ", ".join(f"@{holder.agent.alias} ({self._how(holder)})" for holder in found[:_TOLD])
         more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
-        return f"Nobody began it; registered for {task.capability!r}: {told}{more}."
+        return f"registered for {task.capability!r}: {told}{more}"
 
     def _how(self, holder: Holder) -> str:
         """How a holder is there at this moment."""

@@ -38,7 +38,7 @@ class LinkRow(msgspec.Struct, frozen=True):
 _I, _P, _R, _C, _E = Link.IDLE, Link.PROVISIONED, Link.REACHED, Link.CONFIRMED, Link.SUNSET
 
 LINKS: Final[tuple[LinkRow, ...]] = (
-    LinkRow(_I, "It is persisted, and nobody was chosen for it yet.", (_P, _E)),
+    LinkRow(_I, "It is persisted, and nobody was chosen for it yet.", (_P, _C, _E)),
     LinkRow(_P, "It was dispatched, or is held for one holder; nothing proves that it began.", (_R, _I, _C, _E)),
     LinkRow(_R, "The holder has recorded it or works at it.", (_C, _P, _I, _E)),
     LinkRow(_C, "A result is in, and the trace is not settled.", (_E, _R, _P, _I)),

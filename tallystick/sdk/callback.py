@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import hmac
 import http.client
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,9 @@ SIGNATURE = b"tally-signature"
 
 WINDOW_SECONDS = 300
 """A signature older, or further ahead, than this is refused; within it each is taken once."""
+
+_SIGNED = re.compile(r"t=([0-9]{1,12}),v1=([0-9a-f]{64})")
+"""One spelling for each, so that one which was seen is known again."""
 
 _PATH = "/reach/v1/frames"
 _BODY_BYTES = 2 * 1024 * 1024
@@ -84,12 +88,15 @@ class CallbackDoor:
     def _is_signed(self, signature: str, body: bytes) -> bool:
         """Whether the host of this link signed it, now, and for the first time."""
         secret = self._link.secret if self._link else ""
-        seconds, _, digest = signature.removeprefix("t=").partition(",v1=")
+        found = _SIGNED.fullmatch(signature)
         now = self._now()
-        if not secret or not seconds.isdecimal() or abs(now - int(seconds)) > WINDOW_SECONDS or signature in self._seen:
+        if not secret or not found or signature in self._seen:
+            return False
+        seconds, digest = found.groups()
+        if abs(now - int(seconds)) > WINDOW_SECONDS:
             return False
         wanted = hmac.new(secret.encode(), f"{seconds}.".encode() + body, hashlib.sha256).hexdigest()
-        if not hmac.compare_digest(wanted.encode(), digest.encode()):
+        if not hmac.compare_digest(wanted, digest):
             return False
         self._seen = {old: at for old, at in self._seen.items() if now - at <= 2 * WINDOW_SECONDS}
         self._seen[signature] = now

@@ -189,11 +189,8 @@ class Channel:
 
     async def _take(self, heard: Heard) -> None:
         """An answer goes to who asked, all else to `hear`."""
-        of = heard.body.get("of") if heard.kind in ("ACK", "FAIL") else None
-        waiting = self._asked.get((str(of), str(heard.body.get("delivery", "")))) or self._asked.get(
-            (str(of), heard.msg_id)
-        )
-        if not of or not waiting:
+        waiting = self._waiting(heard) if heard.kind in ("ACK", "FAIL") else []
+        if not waiting:
             await self._hear(heard)
             return
         for one in waiting:
@@ -203,6 +200,15 @@ class Channel:
                 one.set_result(heard)
             else:
                 one.set_exception(from_body(heard.body, msg_id=heard.msg_id))
+
+    def _waiting(self, heard: Heard) -> list[asyncio.Future[Heard]]:
+        """Who asked for this answer. A FAIL about a frame that the host could read no further than its delivery is that
+        of all that was asked about the delivery."""
+        of, delivery = str(heard.body.get("of") or ""), str(heard.body.get("delivery") or "")
+        if of:
+            return self._asked.get((of, delivery)) or self._asked.get((of, heard.msg_id)) or []
+        is_unread = heard.kind == "FAIL" and delivery
+        return [one for key, asked in self._asked.items() if is_unread and key[1] == delivery for one in asked]
 
 
 def _msg_id(raw: Frame) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias, overload
 
-from tallystick.sdk.capability import Capability, plain, target_of
+from tallystick.sdk.capability import Capability, target_of
 from tallystick.sdk.context import ContextSlice, slice_of
 from tallystick.sdk.current import IN_HAND
 from tallystick.sdk.dialling import dial_for
@@ -18,6 +18,7 @@ from tallystick.sdk.handlers import Handler
 from tallystick.sdk.harbour import Harbour
 from tallystick.sdk.ids import new_id
 from tallystick.sdk.link import Dial
+from tallystick.sdk.payload import plain
 from tallystick.sdk.place import anchor_name
 from tallystick.sdk.result import ReachHandle, ReachResult
 from tallystick.sdk.schema import Schema
@@ -27,8 +28,8 @@ from tallystick.sdk.voyage import Voyage
 
 Context: TypeAlias = ContextSlice | Mapping[str, Any] | None
 
-_GRACE_SECONDS = 1.0
-"""The host ends a message at its deadline and says why; that word may take this long to come."""
+_WORD_SECONDS = 0.2
+"""The host ends a message at its deadline and says why: while there is a link, that word may take this long to come."""
 
 _PARTS = 64
 _LONGEST_MS = 7 * 86_400_000
@@ -108,7 +109,8 @@ class ReachClient:
 
         - `target_capability`: `Name`, `Name@1.2` for a compatible version (1.2 up to below 2), or a `Capability`; its
           schema is then checked here, and the result is an instance of its Struct.
-        - `payload`: plain JSON values or a `msgspec.Struct`, at most 256 KiB as JSON.
+        - `payload`: plain JSON values (a tuple becomes a list) or a `msgspec.Struct`, at most 256 KiB as JSON. What
+          JSON does not have (NaN, bytes, a set, a datetime, a key that is no text) is refused with its place.
         - `timeout_ms`: how long to wait, and the deadline of the work: 15,000 for plain work, 30,000 where the handler
           calls outside, more with `wait=False`.
         - `dedup_key`: names what is asked for, from the business (`report-2024-12-15`), never from the clock. The same
@@ -119,8 +121,8 @@ class ReachClient:
         - `to`: `one` of the holders, by weight and load, or `all`.
         - `retry`: `retreat` tries again, 2 4 8 16 32 s apart, what provably did not begin; `none` never.
         - `wait`: False returns a `ReachHandle` as soon as the host has the message on its disk.
-        - `more`: `domain`, `parent` (a task; default: the one in hand), `title`, `on_failure` (who is told, an agent or
-          `cap:NAME`), `review_by`, `reply_to` (a capability that the result is sent on to).
+        - `more`: `domain`, `parent` (a task; default: the one in hand), `title`, `on_failure` (who is told: `@name` or
+          `cap:NAME`), `review_by` (`@name`), `reply_to` (a capability that the result is sent on to: `NAME`).
 
         Raises `ReachNoRoute`, `ReachOffline`, `ReachTimeout`, `ReachUnverified`, or `ReachRefused` with the code
         `failed` where the handler raised, `invalid`, `conflict`, `denied`, `unavailable` and so on.
@@ -141,10 +143,13 @@ class ReachClient:
         until = asyncio.get_running_loop().time() + seconds
         await self._patiently(harbour.launch(voyage), voyage, seconds)
         if wait:
-            return await self._outcome(voyage, until)
+            return await self._at_the_deadline(harbour, voyage, until, seconds)
 
         async def result(given: float | None) -> ReachResult:
-            return await self._outcome(voyage, until if given is None else asyncio.get_running_loop().time() + given)
+            if given is None:
+                return await self._at_the_deadline(harbour, voyage, until, seconds)
+            await asyncio.wait({voyage.outcome}, timeout=given)
+            return _outcome(voyage, given)
 
         return ReachHandle(
             voyage.msg_id, voyage.task_id, voyage.trace_id, voyage.promise, lambda: harbour.state(voyage), result
@@ -155,10 +160,11 @@ class ReachClient:
     ) -> list[ReachResult | ReachError]:
         """Send up to 64 messages at once and wait for all of them, at most `timeout_ms`.
 
-        Each request is a dict of the arguments of `sail`; its own `timeout_ms` may be shorter. What comes back is in
-        the order of the requests: a `ReachResult` for each that has one, else the `ReachError` that it ended with. All
-        parts together count as one child of the task in hand. Raises `ReachRefused` `invalid` only for requests that
-        are no list of dicts, or too many."""
+        Each request is a dict of the arguments of `sail`; its own `timeout_ms` may be shorter, and `wait` stands for
+        True (False is refused as that part's outcome). What comes back is in the order of the requests: a
+        `ReachResult` for each that has one, else the `ReachError` that it ended with. All parts together count as one
+        child of the task in hand. Raises `ReachRefused` `invalid` only for requests that are no list of dicts, or too
+        many."""
         if not isinstance(requests, Sequence) or not all(isinstance(one, Mapping) for one in requests):
             raise invalid("The requests are no list of dicts.", "Give each as the arguments of `sail`.")
         if not 1 <= len(requests) <= _PARTS:
@@ -176,7 +182,8 @@ class ReachClient:
             own = min(own, timeout_ms)
         told.setdefault("target_capability", None)
         told.setdefault("payload", None)
-        told.pop("wait", None)
+        if told.pop("wait", True) is not True:
+            return invalid("A dispatch waits for all its parts.", "Use `sail(…, wait=False)` for a handle.")
         try:
             found: ReachResult = await self.sail(**told, timeout_ms=own, group=group)
         except ReachError as error:
@@ -192,7 +199,7 @@ class ReachClient:
         offered = target_capability
         if not isinstance(offered, Capability):
             name, _, version = target_of(offered).partition("@")
-            offered = Capability(name, version or "1.0")
+            offered = Capability(name, version if "." in version else f"{version or 1}.0")
         offered = replace(offered, standing=True)
         spoke = Spoke(
             anchor_name(self._sender, offered.name),
@@ -207,13 +214,16 @@ class ReachClient:
         return spoke
 
     async def retreat(self, msg_id: str) -> str:
-        """Take a message back. Where its handler did not begin it is scheduled again; where it did, this is refused
-        (`conflict`) unless the capability is idempotent. Returns the state of the link; see `ReachHandle.state`."""
+        """Take a message away from its holder. Where the handler did not begin it is scheduled again, here or
+        elsewhere; where it did, this is refused (`conflict`) unless the capability is idempotent. It does not call the
+        message off: a person, or who asked, does that by `tally cancel TASK`. Returns the state of the link, and
+        raises `ReachTimeout` where there is no answer; see `ReachHandle.state`."""
         answer = await self._harbour().ask(frame("RETREAT", {}, msg_id=msg_id))
         return str(answer.body.get("link", ""))
 
     async def settle(self, trace_id: str) -> None:
-        """Declare a trace finished; its links become SUNSET. Raises `ReachRefused` `conflict`, naming what is open."""
+        """Declare a trace finished; its links become SUNSET. Raises `ReachRefused` `conflict`, naming what is open,
+        or `ReachTimeout` where there is no answer within 15 s."""
         await self._harbour().ask(frame("SETTLE", {}, trace_id=trace_id))
 
     async def close(self) -> None:
@@ -278,14 +288,20 @@ class ReachClient:
         except TimeoutError:
             raise _late(voyage, seconds) from None
 
-    async def _outcome(self, voyage: Voyage, until: float) -> ReachResult:
-        """Wait for it. At the deadline the host says why there is none; where it cannot, this side does."""
-        loop = asyncio.get_running_loop()
-        left = max(0.0, until - loop.time())
-        await asyncio.wait({voyage.outcome}, timeout=left + _GRACE_SECONDS)
-        if not voyage.outcome.done():
-            raise _late(voyage, left)
-        return voyage.outcome.result()
+    async def _at_the_deadline(self, harbour: Harbour, voyage: Voyage, until: float, seconds: float) -> ReachResult:
+        """Wait until then. The host says why there is no outcome; where it cannot, this side does, at once."""
+        left = max(0.0, until - asyncio.get_running_loop().time())
+        await asyncio.wait({voyage.outcome}, timeout=left)
+        if not voyage.outcome.done() and harbour.is_up:
+            await asyncio.wait({voyage.outcome}, timeout=_WORD_SECONDS)
+        return _outcome(voyage, seconds)
+
+
+def _outcome(voyage: Voyage, seconds: float) -> ReachResult:
+    """What came of it in the seconds that the caller gave."""
+    if not voyage.outcome.done():
+        raise _late(voyage, seconds)
+    return voyage.outcome.result()
 
 
 _BODY = ("domain", "parent", "group", "title", "on_failure", "review_by")
@@ -296,6 +312,8 @@ _CHOICES = {"to": ("one", "all"), "retry": ("retreat", "none")}
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or len(value) > _KEY_CHARACTERS:
         raise invalid(f"{name}={str(value)[:60]!r} is no text of at most {_KEY_CHARACTERS} characters.", "Shorten it.")
+    if any("\ud800" <= one <= "\udfff" for one in value):
+        raise invalid(f"{name}={value[:60]!r} cannot be written as UTF-8.", "Give text without lone surrogates.")
     return value
 
 
@@ -305,10 +323,11 @@ def _check_timeout(timeout_ms: Any) -> None:
 
 
 def _late(voyage: Voyage, seconds: float) -> ReachTimeout:
+    waited = f"{round(seconds, 2) or seconds:g} s"
     where = f"its link is {voyage.link}" if voyage.link else "the host has not acknowledged it"
     return ReachTimeout(
         "timeout",
-        f"There is no outcome of message {voyage.msg_id} to {voyage.target} after {seconds:g} s; {where}.",
+        f"There is no outcome of message {voyage.msg_id} to {voyage.target} after {waited}; {where}.",
         f"Look with `tally trace {voyage.trace_id}`; the same dedup_key finds what comes of it."
         if voyage.trace_id
         else "Look at `tally status`.",

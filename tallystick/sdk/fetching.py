@@ -8,7 +8,7 @@ import hashlib
 import msgspec
 
 from tallystick.sdk.channel import Channel, pauses
-from tallystick.sdk.errors import ReachRefused
+from tallystick.sdk.errors import ReachError, ReachRefused, reach_error
 from tallystick.sdk.frames import frame
 from tallystick.sdk.link import LinkLost
 from tallystick.sdk.reference import Reference
@@ -56,6 +56,8 @@ async def _part(channel: Channel, delivery: str, reference: Reference, offset: i
                     return msgspec.convert(answer.body, _Part)
     except TimeoutError:
         pass
+    except ReachError as error:  # of the frame that asked, which is no message: the handler may pass it on as its own
+        raise reach_error(error.code, error.message, error.remedy) from None
     except msgspec.ValidationError as error:
         raise ReachRefused("invalid", f"What the host answered cannot be read: {error}.", "Use one version.") from None
     raise ReachRefused(

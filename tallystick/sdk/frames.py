@@ -63,6 +63,8 @@ class Sail(msgspec.Struct, frozen=True, kw_only=True):
     references: tuple[Referred, ...] = ()
     deadline_at: float | str | None = None
     caller: Any = None
+    workspace: str = ""
+    """Where it was sent: the keys of its senders count there. Empty from a host that does not tell."""
 
 
 class Heard(msgspec.Struct, frozen=True):

@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeAlias
 
-from tallystick.sdk.capability import Capability, plain
+from tallystick.sdk.capability import Capability
 from tallystick.sdk.current import IN_HAND, InHand
 from tallystick.sdk.errors import ReachError
+from tallystick.sdk.failure import Thrown, failure_of
 from tallystick.sdk.message import ReachMessage
+from tallystick.sdk.payload import plain
 from tallystick.sdk.tables import Outcome
 from tallystick.sdk.tracing import handling
 
@@ -41,11 +43,15 @@ async def outcome_of(
             payload = plain(found, f"result of {where}")
             capability.checks.check_result(payload, where)
     except ReachError as error:
-        log.warning("The handler of %s refused message %s: %s", capability.name, message.msg_id, error)
-        return Outcome(code=error.code, message=str(error))
+        outcome = failure_of(error, message.msg_id)
+        log.warning("The handler of %s refused message %s: %s", capability.name, message.msg_id, outcome.message)
+        return outcome
+    except Thrown as thrown:
+        log.exception("The handler of %s failed on message %s", capability.name, message.msg_id, exc_info=thrown.cause)
+        return failure_of(thrown.cause, message.msg_id)
     except Exception as error:
         log.exception("The handler of %s failed on message %s", capability.name, message.msg_id)
-        return Outcome(code="failed", message=f"{type(error).__name__}: {error}".removesuffix(": ")[:4000])
+        return failure_of(error, message.msg_id)
     return Outcome(payload=payload)
 
 
@@ -53,5 +59,16 @@ async def _called(handler: Handler, message: ReachMessage, threads: ThreadPoolEx
     if is_coroutine(handler):
         return await handler(message)
     context = copy_context()
-    found = await asyncio.get_running_loop().run_in_executor(threads, context.run, handler, message)
+    found = await asyncio.get_running_loop().run_in_executor(threads, context.run, _returned, handler, message)
+    if isinstance(found, Thrown):
+        raise found.cause if isinstance(found.cause, ReachError) else found
     return await found if inspect.isawaitable(found) else found
+
+
+def _returned(handler: Handler, message: ReachMessage) -> Any:
+    """In the thread: nothing that is raised there passes through a future. A StopIteration would never arrive, and
+    `sys.exit` would end the loop, which is not the handler's."""
+    try:
+        return handler(message)
+    except BaseException as error:  # noqa: BLE001
+        return Thrown(error)

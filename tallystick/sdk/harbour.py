@@ -8,12 +8,15 @@ from collections.abc import Awaitable
 from contextlib import suppress
 
 from tallystick.sdk.channel import Channel, pauses
-from tallystick.sdk.errors import ReachError, ReachRefused, reach_error
+from tallystick.sdk.errors import ReachError, ReachRefused, ReachTimeout, reach_error
 from tallystick.sdk.frames import Frame, Heard, frame
 from tallystick.sdk.link import Dial, LinkLost
 from tallystick.sdk.voyage import Voyage
 
 _ACK_SECONDS = 5.0
+
+PATIENCE_SECONDS = 15.0
+"""How long a question about a message may take, however many links it needs."""
 
 
 class Harbour:
@@ -32,6 +35,11 @@ class Harbour:
     def is_of(self, loop: asyncio.AbstractEventLoop, pid: int) -> bool:
         """Whether it may be used here."""
         return loop is self._loop and pid == self._pid
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a link to the host now."""
+        return self._channel.is_up
 
     async def launch(self, voyage: Voyage) -> None:
         """Send a message; returns when the host has it on its disk. Raises the refusal."""
@@ -55,32 +63,42 @@ class Harbour:
         voyage.acknowledged.result()
 
     async def state(self, voyage: Voyage) -> str:
-        """Ask the host, by sending the same message again."""
+        """Ask the host, by sending the same message again. Raises `ReachTimeout` after `PATIENCE_SECONDS`."""
         voyage.link_told.clear()
         self._voyages[voyage.msg_id] = voyage
         try:
-            for pause in pauses():
-                await self._open()
-                await self._send(voyage)
-                if await _within(_ACK_SECONDS + pause, voyage.link_told.wait()):
-                    break
+            if not await _within(PATIENCE_SECONDS, self._link_told(voyage)):
+                raise _unanswered(voyage.frame, **voyage.about)
         finally:
             if voyage.outcome.done():
                 self._voyages.pop(voyage.msg_id, None)
         return voyage.link
 
+    async def _link_told(self, voyage: Voyage) -> None:
+        for pause in pauses():
+            await self._open()
+            await self._send(voyage)
+            if await _within(_ACK_SECONDS + pause, voyage.link_told.wait()):
+                break
+
     async def ask(self, sent: Frame) -> Heard:
-        """A question with one answer, on as many links as it takes."""
+        """A question with one answer, on as many links as it takes. Raises `ReachTimeout` after `PATIENCE_SECONDS`."""
         self._asking += 1
         try:
-            for pause in pauses():
-                await self._open()
-                try:
-                    return await self._channel.ask(sent, seconds=_ACK_SECONDS + pause)
-                except (LinkLost, TimeoutError):
-                    await asyncio.sleep(pause)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                return await self._answer(sent)
+        except TimeoutError:
+            raise _unanswered(sent, msg_id=sent["header"]["msg_id"]) from None
         finally:
             self._asking -= 1
+
+    async def _answer(self, sent: Frame) -> Heard:
+        for pause in pauses():
+            await self._open()
+            try:
+                return await self._channel.ask(sent, seconds=_ACK_SECONDS + pause)
+            except (LinkLost, TimeoutError):
+                await asyncio.sleep(pause)
         raise AssertionError("pauses() does not end")
 
     def close(self) -> None:
@@ -104,6 +122,7 @@ class Harbour:
             await self._channel.open()
 
     async def _send(self, voyage: Voyage) -> None:
+        voyage.sends += 1
         try:
             await self._channel.send(voyage.frame)
         except LinkLost:
@@ -132,6 +151,16 @@ class Harbour:
         """The outcome is in this process: it need not stand in an inbox as well."""
         with suppress(LinkLost):
             await self._channel.send(frame("ACK", {"of": kind, "task_id": voyage.task_id}, msg_id=voyage.msg_id))
+
+
+def _unanswered(sent: Frame, **about: str) -> ReachTimeout:
+    kind = sent["header"]["msg_type"]
+    return ReachTimeout(
+        "timeout",
+        f"The host did not answer {kind} within {PATIENCE_SECONDS:g} s.",
+        "Look at `tally status`, then ask again.",
+        **about,
+    )
 
 
 async def _within(seconds: float, event: Awaitable[object]) -> bool:

@@ -10,6 +10,8 @@ from jsonschema.exceptions import best_match
 
 from tallystick.sdk.errors import invalid
 
+_CHARACTERS = 600
+
 
 class JsonSchema:
     """Checks values against one JSON schema. References to other documents are not fetched."""
@@ -28,4 +30,9 @@ class JsonSchema:
     def worst(self, value: Any) -> str:
         """What is wrong with a value, and where; empty where nothing is."""
         error = best_match(self._validator.iter_errors(value))
-        return f"{error.message} at {error.json_path}" if error else ""
+        return f"{_short(error.message)} at {_short(error.json_path)}" if error else ""
+
+
+def _short(text: str) -> str:
+    """Without its middle where it is long: it quotes the value, which may be all of a payload."""
+    return text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS // 2]} … {text[-_CHARACTERS // 2 :]}"

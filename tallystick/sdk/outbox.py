@@ -11,6 +11,7 @@ from typing import Any
 from tallystick.sdk.channel import Channel, pauses
 from tallystick.sdk.digest import digest_of
 from tallystick.sdk.errors import ReachError
+from tallystick.sdk.failure import text_of
 from tallystick.sdk.frames import Frame, frame
 from tallystick.sdk.link import LinkLost
 from tallystick.sdk.store import SpokeStore
@@ -68,14 +69,18 @@ class Outbox:
 
     async def _send(self, delivery: str, sent: Frame, is_kept: bool) -> None:
         for pause in pauses():
-            if await self._is_taken(delivery, sent):
-                break
+            try:
+                if await self._is_taken(delivery, sent):
+                    break
+            except ReachError as error:
+                sent = _failed(sent, error)
             await asyncio.sleep(pause)
         if is_kept:
             self._store.soon(lambda tables: tables.settle(delivery))
 
     async def _is_taken(self, delivery: str, sent: Frame) -> bool:
-        """One attempt. A refusal that lasts counts too: the host has decided without this outcome."""
+        """One attempt. A refusal that lasts counts too: the host has decided without this outcome. Raises that of a
+        result that no host takes."""
         await self._channel.up()
         try:
             await self._channel.ask(sent, delivery, seconds=ACK_SECONDS)
@@ -84,8 +89,17 @@ class Outbox:
         except ReachError as error:
             if error.code in _PASSING:
                 return False
+            if error.code == "invalid" and sent["header"]["msg_type"] == "RESULT":
+                raise
             log.info("The host did not take the outcome of delivery %s: %s", delivery, error)
         return True
+
+
+def _failed(sent: Frame, error: ReachError) -> Frame:
+    """FAIL, instead of a RESULT that the host cannot read."""
+    body = sent["body"]
+    outcome = Outcome(code="failed", message=text_of(f"The host cannot take the result: {error.message}"))
+    return outcome_frame(body["delivery"], body["fence"], sent["header"]["msg_id"], outcome)
 
 
 def outcome_frame(delivery: str, fence: int, msg_id: str, outcome: Outcome) -> Frame:

@@ -54,7 +54,8 @@ class ReachHandle:
 
     async def state(self) -> str:
         """The state of the link, as the host knows it now: IDLE (not routed yet), PROVISIONED (dispatched, or kept for
-        a holder), REACHED (begun), CONFIRMED (there is a result), SUNSET (settled, or ended without a result)."""
+        a holder), REACHED (begun), CONFIRMED (there is a result), SUNSET (settled, or ended without a result).
+        Raises `ReachTimeout` where the host does not answer within 15 s."""
         return await self._state()
 
     async def result(self, timeout_ms: int | None = None) -> ReachResult:

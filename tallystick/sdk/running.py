@@ -53,9 +53,9 @@ class Plan:
     workspace: str
     dial: Dial
 
-    def anchor(self, store: str, incarnation: str, held: list[dict[str, object]]) -> Frame:
-        """The frame that tells the host of it."""
-        offers = [offer_of(one) for one, _ in self.offers]
+    def anchor(self, store: str, incarnation: str, held: list[dict[str, object]], *, has_structs: bool = True) -> Frame:
+        """The frame that tells the host of it; without the schemas of Structs for a host that cannot apply them."""
+        offers = [offer_of(one, has_structs=has_structs) for one, _ in self.offers]
         body: dict[str, object] = {
             "spoke_id": self.spoke_id,
             "store": store,
@@ -82,6 +82,8 @@ class Running:
         self.beating: asyncio.Task[None] | None = None
         self._beat_seconds = 15.0
         self._beside: set[asyncio.Task[None]] = set()
+        self._has_said = False
+        """That the host checks no schemas."""
 
     async def end(self) -> None:
         """Let go of everything."""
@@ -120,9 +122,8 @@ class Running:
             {"delivery": one.delivery, "fence": one.fence, "state": self.works.stage_of(one)} for one in held[:_HELD]
         ]
         self.works.is_held = False  # the host says so again where it is still meant
-        anchor = self._plan.anchor(self._store.id, self._incarnation, told)
         try:
-            answer = await self.channel.ask(anchor, seconds=_ANCHOR_SECONDS)
+            answer = await self._anchor(told)
             anchored = msgspec.convert(answer.body, _Anchored)
         except TimeoutError:
             raise LinkLost("The host did not answer ANCHOR.") from None
@@ -133,6 +134,20 @@ class Running:
         for one in held:
             await self.works.resume(one, resume.get(one.delivery, ""))
         log.info("Spoke %s is anchored as %s in %s", self._plan.spoke_id, anchored.agent, anchored.workspace)
+
+    async def _anchor(self, held: list[dict[str, object]]) -> Heard:
+        """ANCHOR, answered. Where the host cannot apply schemas, this side alone checks by its Structs."""
+        whole = self._plan.anchor(self._store.id, self._incarnation, held)
+        try:
+            return await self.channel.ask(whole, seconds=_ANCHOR_SECONDS)
+        except ReachError as error:
+            bare = self._plan.anchor(self._store.id, self._incarnation, held, has_structs=False)
+            if error.code != "unsupported" or bare["body"] == whole["body"]:
+                raise
+            if not self._has_said:
+                self._has_said = True
+                log.warning("Payloads of spoke %s are checked here alone: %s", self._plan.spoke_id, error)
+            return await self.channel.ask(bare, seconds=_ANCHOR_SECONDS)
 
     async def _hear(self, heard: Heard) -> None:
         if heard.kind == "SAIL":

@@ -83,7 +83,7 @@ def _checked(side: Side, text: str, value: Any, what: str) -> Any:
             raise invalid(f"{what} does not fit its schema: {worst}.", "Correct it at that place.")
         return value
     try:
-        return msgspec.convert(value, side)
+        return msgspec.convert(value, side, str_keys=True)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at ")
         raise invalid(

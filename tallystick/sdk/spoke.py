@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Self
 
 from tallystick.sdk.address import address_of
 from tallystick.sdk.capability import Capability
+from tallystick.sdk.current import IN_HAND
 from tallystick.sdk.dialling import dial_for
+from tallystick.sdk.ending import Ending
 from tallystick.sdk.errors import ReachRefused, invalid
 from tallystick.sdk.handlers import Handler
 from tallystick.sdk.link import Dial
@@ -43,8 +45,10 @@ class Spoke:
       or those in the file that the environment variable SSL_CERT_FILE names.
     - `token`: the spoke's token for `hub_url`; for a loopback address that of this user is found by itself.
     - `store`: the file in which it keeps what it began and what came of it. Default: `SPOKE_ID.db` in this platform's
-      directory for the state of programs, in a folder for the host it belongs to; not in `TALLY_HOME`, which is the
-      host's alone. A file belongs to one spoke of one host, and is opened by one process at a time.
+      directory for the state of programs (on Linux `$XDG_STATE_HOME/tallystick/spokes`, else
+      `~/.local/state/tallystick/spokes`), in a folder for the host it belongs to; not in `TALLY_HOME`, which is the
+      host's alone. The directory of one that is named here is made where it is not there, and the log says so. A file
+      belongs to one spoke of one host, and is opened by one process at a time.
     - `workspace`: where it offers them; default: that of the working directory, else `default`.
     - `endpoint`: the spoke's own `https://…` address, for a program behind a web server that keeps no connection: the
       host posts to it, and the program mounts `spoke.app` (ASGI) there. Needs `hub_url`. What is posted is taken only
@@ -84,7 +88,9 @@ class Spoke:
             workspace=workspace,
             dial=dial or dial_for(hub_url, token, workspace=workspace),
         )
-        self._path = Path(store) if store is not None else store_path(spoke_id, hub_url)
+        self._path = store_path(spoke_id, hub_url) if store is None else Path(store)
+        if store is not None and not self._path.parent.is_dir():
+            log.warning("The directory %s is made for the store of spoke %s", self._path.parent, spoke_id)
         self._running: Running | None = None
 
     async def start(self) -> None:
@@ -107,9 +113,40 @@ class Spoke:
             raise
         running.beating = asyncio.create_task(running.beat(), name=f"heartbeat of {self.spoke_id}")
 
+    async def run(self) -> None:
+        """`start`, unless it is started, and work until the program is told to end, by SIGTERM or Ctrl-C; then `drain`
+        and `stop`, and return. A second signal cuts the drain short. Raises as `start` does, and `ReachRefused`
+        `unsupported` outside of the main thread."""
+        if self._running is None:
+            await self.start()
+        try:
+            with Ending() as ending:
+                await ending.told()
+                log.info("Spoke %s was told to end: it finishes what it has", self.spoke_id)
+                await self._drain_until(ending)
+        finally:
+            await self.stop()
+
+    async def _drain_until(self, ending: Ending) -> None:
+        drain, again = asyncio.create_task(self.drain()), asyncio.create_task(ending.told())
+        await asyncio.wait({drain, again}, return_when=asyncio.FIRST_COMPLETED)
+        again.cancel()
+        if drain.done():
+            drain.result()
+        else:
+            drain.cancel()
+
     async def drain(self) -> None:
-        """Take nothing new, finish what is here, and return when the host has every outcome. Then `stop`."""
+        """Take nothing new, finish what is here, and return when the host has every outcome. Then `stop`. Raises
+        `ReachRefused` `conflict` in a handler of this spoke, which would wait for itself."""
         running = self._started()
+        hand = IN_HAND.get()
+        if hand is not None and hand.spoke_id == self.spoke_id:
+            raise ReachRefused(
+                "conflict",
+                f"A handler of spoke {self.spoke_id} cannot drain it: it would wait for its own end.",
+                "Tell the program from here (an asyncio.Event), and drain there.",
+            )
         running.works.is_draining = True
         await running.say_drain()
         await running.works.finished()

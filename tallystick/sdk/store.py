@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tallystick.sdk.errors import ReachError, ReachRefused
+from tallystick.sdk.failure import text_of
 from tallystick.sdk.tables import SCHEMA, SCHEMA_VERSION, Tables
 
 _APPLICATION = 0x54414C59
@@ -27,6 +28,9 @@ _BATCH = 256
 
 _IDLE_SECONDS = 0.5
 """How long what nobody waits for waits for company."""
+
+_OF_ONE = (sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError)
+"""What SQLite says of a value that it cannot take, not of the file."""
 
 Step: TypeAlias = Callable[[Tables], Any]
 """One thing to do to the tables, in the thread of the store."""
@@ -128,20 +132,33 @@ class SpokeStore:
         return batch, False
 
     def _commit(self, connection: sqlite3.Connection, batch: list[_Wish]) -> None:
+        """Do all of it, or none where the disk fails. A step that cannot be done is left out, the others are done: the
+        thread serves the whole spoke."""
         tables = Tables(connection)
+        given: list[Any] = []
         try:
             connection.execute("BEGIN IMMEDIATE")
-            given = [step(tables) for step, _ in batch]
+            for step, _ in batch:
+                given.append(step(tables))  # how many were done tells which one failed
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except Exception as error:  # noqa: BLE001
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
+            self._left_out(connection, batch, len(given), error)
+            return
+        for (_, answer), value in zip(batch, given, strict=True):
+            answer.give(value)
+
+    def _left_out(self, connection: sqlite3.Connection, batch: list[_Wish], at: int, error: Exception) -> None:
+        if isinstance(error, sqlite3.Error) and not isinstance(error, _OF_ONE):
             refused = _unusable(self.path, error)
             for _, answer in batch:
                 answer.fail(refused)
             return
-        for (_, answer), value in zip(batch, given, strict=True):
-            answer.give(value)
+        batch[at][1].fail(_unwritable(error))
+        others = batch[:at] + batch[at + 1 :]
+        if others:
+            self._commit(connection, others)
 
 
 class _Answer:
@@ -299,9 +316,15 @@ def _unusable(path: Path, error: sqlite3.Error) -> ReachRefused:
     )
 
 
+def _unwritable(error: Exception) -> ReachRefused:
+    return ReachRefused(
+        "invalid", f"It cannot be written to the store: {text_of(error)}", "Give plain values and text that is UTF-8."
+    )
+
+
 def _taken(path: Path) -> ReachRefused:
     return ReachRefused(
         "conflict",
-        f"The store {path} is open already, in another process or in this one.",
-        "One spoke runs once: end the other, or give this one a spoke_id of its own.",
+        f"This spoke runs already: its store {path} is open already, in another process or in this one.",
+        "The live one wins: end it first, or give this one a spoke_id of its own.",
     )

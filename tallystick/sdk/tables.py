@@ -65,7 +65,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the reach message."""
     capability: str
     key: str
-    """Names the effect among those of its capability: caller and dedup key, or the message where it has no key."""
+    """Names the effect among those of its capability: caller, dedup key and workspace, or the message where it has
+    no key."""
     digest: str
     """Of the body."""
     task: str

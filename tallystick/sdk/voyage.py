@@ -25,6 +25,8 @@ class Voyage:
         """The last note of how far it is."""
         self.sent_on = 0
         """The number of the link on which it was sent last."""
+        self.sends = 0
+        """How often it was sent: what the host knows after the second time may be the first."""
         self.link_told = asyncio.Event()
         self._checks = checks
         self._tasks: tuple[str, ...] = ()
@@ -42,8 +44,8 @@ class Voyage:
             self.link = "REACHED"
         elif heard.kind == "RESULT":
             self._part(heard.body, self._result(heard.body))
-        elif heard.kind == "FAIL" and heard.body.get("of") and not self.acknowledged.done():
-            self.fail(from_body(heard.body, **self.about))
+        elif heard.kind == "FAIL" and not self.acknowledged.done() and not heard.body.get("task_id"):
+            self.fail(from_body(heard.body, **self.about))  # `of` is missing where the host could not read so far
         elif heard.kind == "FAIL" and not heard.body.get("of"):
             self._part(heard.body, from_body(heard.body, **self.about))
 
@@ -64,7 +66,9 @@ class Voyage:
             return
         for name in ("task_id", "trace_id", "link", "promise"):
             setattr(self, name, str(body.get(name) or getattr(self, name)))
-        self.duplicate = bool(body.get("duplicate", False))
+        if not self.acknowledged.done():  # whatever is answered later is of what this caller sent itself
+            own = self.sends > 1 and not self.frame["header"].get("dedup_key")
+            self.duplicate = bool(body.get("duplicate", False)) and not own
         self._tasks = tuple(body.get("tasks") or (self.task_id,))
         if not self.acknowledged.done():
             self.acknowledged.set_result(None)
@@ -81,7 +85,7 @@ class Voyage:
             msg_id=self.msg_id,
             task_id=str(body.get("task_id", self.task_id)),
             trace_id=self.trace_id,
-            duplicate=self.duplicate or bool(body.get("duplicate", False)),
+            duplicate=self.duplicate,
             spoke=str(body.get("spoke", "")),
         )
 

@@ -93,7 +93,7 @@ class Work:
             payload = self._station.capability.checks.check_payload(self._sail.payload, self._where)
             context = slice_from(self._sail.context, self._references())
         except ReachError as error:
-            self._answer(Outcome(code=error.code, message=str(error), began=False))
+            self._answer(Outcome(code=error.code, message=error.message, began=False))
             return
         self._message = ReachMessage(self._heard.header, self._sail, payload, context, self._tell)
         await self._in_a_slot(self._message)
@@ -133,7 +133,7 @@ class Work:
         try:
             verdict = await store.do(lambda tables: tables.begin(ask))
         except ReachError as error:
-            self._answer(Outcome(code="unavailable", message=str(error), began=False))
+            self._answer(Outcome(code="unavailable", message=error.message, began=False))
             return
         if verdict.say in ("conflict", "doubt"):
             self._answer(_OTHER_BODY if verdict.say == "conflict" else UNKNOWN)
@@ -181,20 +181,22 @@ class Work:
         except asyncio.CancelledError:
             await self._at_the_end_of_the_loop(self._handling)
             raise
-        outcome = self._result(self._handling)
-        await self._keep(outcome)
-        return outcome
+        return await self._kept(self._result(self._handling))
 
-    async def _keep(self, outcome: Outcome) -> None:
-        """Have it on the disk, however long the disk is full: it is told to nobody before."""
+    async def _kept(self, outcome: Outcome) -> Outcome:
+        """Have it on the disk, however long the disk is full: it is told to nobody before. One that no disk takes is a
+        failure."""
         for pause in pauses():
             try:
-                await self._bench.store.do(lambda tables: tables.finish(self.ask, outcome))
+                await self._bench.store.do(lambda tables, told=outcome: tables.finish(self.ask, told))  # type: ignore[misc]
             except ReachError as error:
                 log.error("The outcome of delivery %s cannot be stored yet: %s", self.ask.delivery, error)  # noqa: TRY400
+                if error.code == "invalid":
+                    outcome = Outcome(code="failed", message=error.message)
                 await asyncio.sleep(pause)
             else:
-                return
+                break
+        return outcome
 
     def _result(self, handling: asyncio.Task[Outcome]) -> Outcome:
         if not handling.cancelled():

@@ -185,10 +185,11 @@ def _rests_on(sail: Sail) -> dict[str, Any]:
 
 
 def ask_of(heard: Heard, sail: Sail, station: Station) -> Ask:
-    """What the store knows a delivery by. A key counts among those of its caller, as at the host; without one the
-    message is its own key."""
+    """What the store knows a delivery by. A key counts among those of its caller in its workspace, as at the host;
+    without one the message is its own key."""
     header = heard.header
-    scope = [str(sail.caller or ""), header.dedup_key] if header.dedup_key else [heard.msg_id]
+    place = [sail.workspace] if sail.workspace else []
+    scope = [str(sail.caller or ""), header.dedup_key, *place] if header.dedup_key else [heard.msg_id]
     return Ask(
         delivery=sail.delivery,
         fence=sail.fence,

@@ -14,6 +14,7 @@ from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.offers import Offer
+from tallystick.core.state import Work
 from tallystick.edge.mcp import verbs
 from tests.support.hub import Hub
 
@@ -184,6 +185,40 @@ async def test_who_waited_in_vain_is_told_who_was_there_and_how(tmp_path: Path) 
         assert "@away (returning, last heard 55 s ago)" in line.error, "the trace says so, too"
 
 
+async def test_what_a_waiting_message_waits_for_is_told_with_it_and_its_trace_until_it_begins(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        spoke = await hub.spoke("mender", "Mend")
+        hub.desk.drain_spoke(spoke.session)
+        hub.spokes.session_of.clear()  # nobody takes anything
+        sailed = await hub.sail("Mend")
+        told = "registered for 'Mend': @mender (draining, last heard 0 s ago)"
+        assert hub.routing.waits_for(hub.work(sailed.task_id)) == told
+        await hub.pass_time(31)
+        await hub.outcome(sailed.task_id)
+        assert hub.routing.waits_for(hub.work(sailed.task_id)) == ""
+
+
+async def test_one_that_cannot_be_ended_yet_does_not_keep_the_deadlines_of_others_waiting(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+
+        async def never(_work: Work) -> bool:
+            await asyncio.Event().wait()
+            return True
+
+        await hub.spoke("away", "Count")
+        hub.spokes.session_of.clear()  # nobody takes anything
+        stuck = await hub.sail(timeout_ms=10_000)
+        hub.duties.end_run = never
+        await hub.pass_time(11)
+        assert hub.work(stuck.task_id).task.open
+        for _ in range(6):  # it is tried again ever more rarely
+            await hub.pass_time(31)
+        await hub.spoke("away")
+        hub.spokes.session_of.clear()
+        await hub.sail(timeout_ms=2_000)
+        assert await hub.duties.once() <= 2.0
+
+
 async def test_what_was_begun_and_came_too_late_says_nothing_of_who_was_there(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         hub.spokes.answer = hub.spokes.held
@@ -278,6 +313,15 @@ async def test_the_route_table_shows_who_holds_what_and_what_became_of_it(tmp_pa
             True,
         )
         assert (shown.stats[0].asked, shown.stats[0].done, shown.stats[0].failed) == (1, 1, 0)
+
+
+async def test_who_is_offline_stands_last_among_the_routes(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        gone = await hub.spoke("a-gone", "Count")
+        await hub.spoke("b-here", "Count")
+        hub.desk.departed(gone.session, "1@1")
+        shown = (await hub.desk.routes(hub.guest())).routes
+        assert [(route.spoke, route.status) for route in shown] == [("b-here", "online"), ("a-gone", "offline")]
 
 
 async def test_a_spoke_that_was_lost_takes_its_work_back_and_its_result_counts(tmp_path: Path) -> None:

@@ -70,6 +70,17 @@ async def test_after_two_rounds_it_has_failed(tmp_path: Path) -> None:
         assert [notice["round"] for notice in mending.notices] == [1, 2]
 
 
+async def test_who_asks_for_a_version_that_is_not_there_is_told_which_ones_it_may_see(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", Offer("Count", version="1.0"))
+        with pytest.raises(Refused) as caught:
+            await hub.sail("Count@1.2")
+        assert caught.value.message == "Nobody here offers 'Count@1.2'. It is offered here as version 1.0."
+        with pytest.raises(Refused) as other:
+            await hub.sail("Count@1.2", guest=hub.guest(domains=("sales",)), domain="nowhere")
+        assert "version" not in other.value.message
+
+
 async def test_a_compensation_that_nobody_offers_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         await hub.spoke("counter", "Count")
@@ -128,6 +139,15 @@ async def test_what_to_do_next_goes_by_what_went_wrong_and_names_the_task(
         told = (await hub.outcome((await hub.sail()).task_id))[-1]
         assert (told.code, wanted in told.remedy) == (code, True)
         assert told.remedy.endswith(f"tally trace {short(told.task_id)}")
+
+
+async def test_the_list_of_what_failed_says_why(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = Mending(hub, mends=False)
+        await hub.spoke("counter", "Count")
+        await hub.reaches_()
+        (task,) = (await hub.desk.s.views.failed(lambda _: True)).tasks
+        assert task.why == "It is broken."
 
 
 def test_every_code_that_a_place_is_told_as_has_a_remedy() -> None:

@@ -73,11 +73,21 @@ async def test_files_are_read_as_they_were_when_the_message_was_sent(
     assert read_ == ["one\ntwo\nthree\n", "two\nthree\n", "not committed\n"]
 
 
-async def test_what_is_outside_is_not_read_and_the_refusal_says_who_may(haven: Haven, tmp_path: Path) -> None:
-    async with spoke(tmp_path, Read=contents), ReachClient() as client:
-        with pytest.raises(ReachRefused, match=r"is outside.*Read it yourself") as caught:
+async def test_what_is_outside_is_not_read_and_its_handler_is_told_who_may(haven: Haven, tmp_path: Path) -> None:
+    remedies: list[str] = []
+
+    async def read(message: ReachMessage) -> Any:
+        try:
+            return await contents(message)
+        except ReachRefused as refused:
+            remedies.append(refused.remedy)
+            raise
+
+    async with spoke(tmp_path, Read=read), ReachClient() as client:
+        with pytest.raises(ReachRefused, match="is outside") as caught:
             await client.sail("Read", 1, context={"references": ["https://example.org/x"]})
     assert caught.value.code == "unsupported"
+    assert "Read it yourself" in remedies[0]
 
 
 @pytest.mark.parametrize(

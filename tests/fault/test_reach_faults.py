@@ -223,6 +223,19 @@ async def test_the_same_process_over_a_new_connection_takes_the_place_of_the_old
     assert (await ends_with(client, msg_id))["payload"] == 1
 
 
+async def test_show_and_trace_say_what_a_waiting_message_waits_for(haven: Haven) -> None:
+    spoke, client = await haven.end("unix"), await haven.end("memory")
+    await spoke.anchor()
+    await spoke.say("DRAIN")
+    await spoke.hear("ACK")
+    await client.sail()
+    task_id = (await client.hear("ACK"))["body"]["task_id"]
+    person = await haven.person()
+    assert "(draining, last heard" in (await haven.desk.show(person, task_id)).waits_for
+    (told,) = (await haven.desk.trace(person, task_id)).waiting
+    assert "(draining, last heard" in told
+
+
 async def status_other_than(haven: Haven, *passing: str) -> str:
     """The status of the one route, once it is none of those."""
     person = await haven.person()

@@ -228,7 +228,7 @@ UNVERIFIED = msgspec.structs.replace(
     state="input_required",
     reason="unverified",
     turn="@alice",
-    label="待核对 result to be checked",
+    label="result to be checked",
     doubt="The session ended after the push.",
     unverified=True,
 )
@@ -298,7 +298,7 @@ BOARD = forms.Board(
             turn="@alice",
             from_="@bob",
             age=200000.0,
-            label="待核对 result to be checked",
+            label="result to be checked",
             assignee="@tester",
             workspace="shop",
             updated_at="2026-11-28T14:03:02.000Z",

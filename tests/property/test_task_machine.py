@@ -106,6 +106,7 @@ class Shadow:
             self.route = self.assignee if self.assignee == CAP else ""
         elif kind is cmd.HandInResult and not self.holder:
             self.holder, self.session = by.id, by.session
+            self.assignee = by.id if self.route else self.assignee
         self.last_holder = self.holder or self.last_holder
         self._let_go(kind, after)
         self._flight(kind, after)
@@ -319,7 +320,8 @@ class TaskMachine(RuleBasedStateMachine):
             assert not shadow.cancel_asked
         if fresh and shadow.in_flight:
             assert kind in (*_TELLING, cmd.AnswerQuestion, cmd.CorrectTask), kind
-            assert by.id != HOST.id or kind is cmd.SettleDoubt
+            turn_over = before.task.state is TaskState.WORKING and not any(d.unverified for d in before.deliveries)
+            assert by.id != HOST.id or kind is cmd.SettleDoubt or (kind is cmd.ReassignTask and turn_over)
 
     def judge_witness(self, fact: Any, command: Any, by: Actor, shadow: Shadow) -> None:
         who = oracle.WITNESSES[fact.fact.value]
@@ -338,7 +340,7 @@ class TaskMachine(RuleBasedStateMachine):
             assert fact.witness == SESSIONS[RUNNER], "as told with the command"
         elif kind is not cmd.RecordDelivery:
             assert fact.witness in (by.session, by.id)
-            assert by.id == shadow.assignee
+            assert by.id == shadow.assignee or (shadow.route and by.id == shadow.last_holder), "who had it took it back"
 
     def judge_notice(self, by: Actor, after: Work) -> None:
         task = after.task

@@ -159,6 +159,7 @@ FORMS = {
     "try": {},
     "demo reach": {"what": "reach"},
     "routes --stats": {"stats": True},
+    "routes Summarise": {"name": "Summarise"},
     "routes --pin Summarise --domain data @n": {"pin": "Summarise", "domain": "data", "name": "@n"},
     "mcp --client claude": {"client": "claude"},
     "doctor": {},

@@ -99,12 +99,52 @@ async def test_a_refusal_before_the_record_is_an_error_too(client: ReachClient, 
         await client.sail("Echo", 1)
 
 
+async def test_a_refusal_of_what_the_host_could_not_read_further_than_its_id_ends_that_message(
+    client: ReachClient, port: Port
+) -> None:
+    refused = {"code": "invalid", "message": "The frame nests deeper than 64.", "remedy": "Send flatter JSON."}
+    port.answers["SAIL"] = lambda found: [frame("FAIL", refused, msg_id=found["header"]["msg_id"])]
+    with pytest.raises(ReachRefused, match="nests deeper") as caught:
+        await client.sail("Echo", 1)
+    assert caught.value.code == "invalid"
+
+
 async def test_without_an_outcome_the_wait_ends_and_says_where_the_message_is(client: ReachClient, port: Port) -> None:
     port.outcomes["Slow"] = None
     with pytest.raises(ReachTimeout) as caught:
         await client.sail("Slow", 1, timeout_ms=20)
     assert "PROVISIONED" in caught.value.message
     assert caught.value.task_id == "tsk_1"
+
+
+async def test_a_wait_is_as_long_as_was_asked_where_the_host_cannot_be_reached(
+    client: ReachClient, port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tallystick.sdk.client._WORD_SECONDS", 1000.0)  # never waited for without a link
+    port.outcomes["Slow"] = None
+    handle = await client.sail("Slow", 1, timeout_ms=60, wait=False)
+    async with asyncio.timeout(20):
+        with pytest.raises(ReachTimeout, match=r"after 0\.05 s; "):
+            await handle.result(timeout_ms=50)  # the host does not speak at the end of a wait of the caller's own
+        port.is_reachable = False
+        port.cut()
+        await port.until(lambda: not client._harbour().is_up)
+        with pytest.raises(ReachTimeout, match=r"after 0\.06 s; its link is"):
+            await handle.result()
+
+
+async def test_at_the_deadline_the_word_of_the_host_counts_if_it_comes_soon(
+    client: ReachClient, port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tallystick.sdk.client._WORD_SECONDS", 20.0)
+    port.outcomes["Slow"] = None
+    sailing = asyncio.ensure_future(client.sail("Slow", 1, timeout_ms=20))
+    sent = await port.got("SAIL")
+    await asyncio.wait({sailing}, timeout=0.04)
+    told = {"task_id": "tsk_1", "code": "expired", "message": "Nobody was free.", "remedy": ""}
+    await port.send(frame("FAIL", told, msg_id=sent["header"]["msg_id"]))
+    with pytest.raises(ReachTimeout, match="Nobody was free"):
+        await sailing
 
 
 async def test_a_message_is_sent_again_with_the_same_id_when_the_link_is_lost(client: ReachClient, port: Port) -> None:
@@ -126,10 +166,18 @@ async def test_a_dispatch_keeps_the_order_and_tells_each_failure_as_what_it_is(c
         {"target_capability": "Bad", "payload": 2},
         {"target_capability": "not a name", "payload": 3},
         {"target_capability": "Gone", "payload": 4},
+        {"target_capability": "Echo", "payload": 4, "wait": False},
         {"target_capability": "Echo", "payload": 5},
     ]
     found = await client.dispatch(requests)
-    assert [type(one) for one in found] == [ReachResult, ReachRefused, ReachRefused, ReachOffline, ReachResult]
+    assert [type(one) for one in found] == [
+        ReachResult,
+        ReachRefused,
+        ReachRefused,
+        ReachOffline,
+        ReachRefused,
+        ReachResult,
+    ]
     assert [one.payload for one in found if isinstance(one, ReachResult)] == [{"echo": 1}, {"echo": 5}]
     groups = {one["body"]["group"] for one in port.heard if one["header"]["msg_type"] == "SAIL"}
     assert len(groups) == 1
@@ -224,6 +272,23 @@ async def test_retreat_and_settle_bring_back_what_the_host_says(client: ReachCli
         await client.settle("trc_1")
 
 
+@pytest.mark.parametrize("is_reachable", [True, False])
+async def test_a_question_that_nobody_answers_ends(
+    client: ReachClient, port: Port, monkeypatch: pytest.MonkeyPatch, is_reachable: bool
+) -> None:
+    port.outcomes["Slow"] = None
+    handle = await client.sail("Slow", 1, wait=False)
+    monkeypatch.setattr("tallystick.sdk.harbour.PATIENCE_SECONDS", 0.05)
+    port.answers.update({kind: lambda _: [] for kind in ("SAIL", "RETREAT", "SETTLE")})
+    port.is_reachable = is_reachable
+    if not is_reachable:
+        port.cut()
+    for question in (handle.state, lambda: client.retreat(handle.msg_id), lambda: client.settle(handle.trace_id)):
+        with pytest.raises(ReachTimeout, match="did not answer") as caught:
+            await question()
+        assert caught.value.code == "timeout"
+
+
 async def test_a_hub_that_stays_away_ends_the_wait_in_time_and_is_not_asked_for_ever(
     client: ReachClient, port: Port
 ) -> None:
@@ -292,7 +357,7 @@ async def test_a_hundred_messages_at_once_begin_with_one_until_the_host_answers(
         ({"target_capability": ""}, "names no capability"),
         ({"target_capability": None}, "names no capability"),
         ({"target_capability": "Echo@new"}, "names no capability"),
-        ({"payload": object()}, "cannot be sent as JSON"),
+        ({"payload": object()}, r"cannot be sent as JSON: a value of type object at \$"),
         ({"payload": "x" * 262_143}, "at most 262144"),
         ({"payload": float("nan"), "timeout_ms": 0}, "timeout_ms=0"),
         ({"timeout_ms": True}, "timeout_ms=True"),
@@ -302,6 +367,7 @@ async def test_a_hundred_messages_at_once_begin_with_one_until_the_host_answers(
         ({"retry": "always"}, "retry='always' is not known"),
         ({"dedup_key": 5}, "dedup_key='5'"),
         ({"dedup_key": "k" * 201}, "at most 200"),
+        ({"title": "\ud800"}, "cannot be written as UTF-8"),
         ({"nonsense": 1}, "'nonsense' is no part of a request"),
     ],
 )

@@ -217,6 +217,13 @@ async def test_a_key_counts_among_those_of_its_caller(bench: Bench) -> None:
     assert sorted(bench.ran) == [1, 2]
 
 
+async def test_a_key_counts_among_those_of_its_workspace(bench: Bench) -> None:
+    for number, place in enumerate(["one", "two", "one"]):
+        await bench.hub.deliver("Echo", number % 2, dedup_key="k", caller="ann", workspace=place)
+        assert (await bench.hub.got("RESULT"))["body"]["payload"] == {"echo": number % 2}
+    assert bench.ran == [0, 1]
+
+
 async def test_a_new_attempt_that_the_host_decided_on_runs_again(bench: Bench) -> None:
     first = await bench.hub.deliver("Echo", 1, dedup_key="k", caller="ann")
     await bench.hub.got("RESULT")
@@ -277,6 +284,18 @@ async def test_an_outcome_that_the_host_refuses_for_good_is_not_sent_for_ever(be
     await bench.hub.until(lambda: bench.hub.count("RESULT") == 1 and not bench.spoke._running.outbox._sending)
     await bench.restart()
     assert "held" not in bench.hub.heard[-1]["body"]
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_result_that_no_host_takes_is_told_as_a_failure(bench: Bench, is_read: bool) -> None:
+    told = {} if is_read else {"of": ""}
+    bench.hub.answers["RESULT"] = lambda found: [bench.hub.fail(found, "invalid", "Too deep.", **told)]
+    sent = await bench.hub.deliver("Echo", 1)
+    failed = (await bench.hub.got("FAIL"))["body"]
+    assert (failed["delivery"], failed["fence"], failed["began"]) == (sent["body"]["delivery"], 1, True)
+    assert (failed["code"], failed["message"]) == ("failed", "The host cannot take the result: Too deep.")
+    await bench.spoke.drain()
+    assert bench.hub.count("RESULT") == 1
 
 
 # --- after a crash ------------------------------------------------------------------------------------------------
@@ -463,6 +482,35 @@ async def test_a_full_disk_loses_no_result(bench: Bench, monkeypatch: pytest.Mon
     assert (await bench.hub.got("RESULT"))["body"]["payload"] == {"echo": 1}
     assert len(failures) == 3
     assert bench.ran == [1]
+
+
+@pytest.mark.parametrize(
+    "error", [UnicodeEncodeError("utf-8", "x", 0, 1, "no"), StopIteration(), sqlite3.DataError("no")]
+)
+async def test_a_step_that_cannot_be_done_is_left_out_and_the_store_goes_on(bench: Bench, error: Exception) -> None:
+    def broken(_: Tables) -> None:
+        raise error
+
+    store = bench.spoke._running._store
+    asked = [store.do(step) for step in (lambda _: 1, broken, lambda _: 3)]
+    first, refused, last = await asyncio.gather(*asked, return_exceptions=True)
+    assert (first, last) == (1, 3)
+    assert isinstance(refused, ReachRefused)
+    assert (refused.code, "cannot be written" in refused.message) == ("invalid", True)
+
+
+async def test_an_outcome_that_no_disk_takes_is_a_failure(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Tables.finish
+
+    def picky(self: Tables, ask: tables.Ask, outcome: tables.Outcome) -> None:
+        if not outcome.code:
+            raise ValueError("not this")
+        real(self, ask, outcome)
+
+    monkeypatch.setattr(Tables, "finish", picky)
+    await bench.hub.deliver("Echo", 1)
+    failed = (await bench.hub.got("FAIL"))["body"]
+    assert (failed["code"], "not this" in failed["message"]) == ("failed", True)
 
 
 async def test_a_spoke_whose_disk_is_full_begins_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

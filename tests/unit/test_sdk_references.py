@@ -90,7 +90,9 @@ async def test_of_lines_the_size_is_known_when_they_are_read_and_the_digest_befo
     hub = answering(part(WORDS), right=True)
     assert (await outcome(hub, tmp_path, size=None))["body"]["payload"] == "the words"
     hub = answering(part(b"THE WORDS"))
-    assert (await outcome(hub, tmp_path / "again", size=None))["body"]["code"] == "conflict"
+    again = tmp_path / "again"
+    again.mkdir()
+    assert (await outcome(hub, again, size=None))["body"]["code"] == "conflict"
 
 
 async def test_what_cannot_be_read_as_an_answer_is_refused(tmp_path: Path) -> None:

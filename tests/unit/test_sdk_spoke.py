@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from tallystick import Capability, ReachMessage, ReachRefused, Spoke
+from tallystick.sdk.errors import reach_error
+from tallystick.sdk.failure import TEXT
 from tallystick.sdk.frames import frame
 from tests.support.reach import ScriptedHub
 
@@ -115,7 +118,76 @@ async def test_a_handler_may_refuse_with_a_code(hub: ScriptedHub, started: Any) 
     await started(handle)
     await hub.deliver("Do", 1)
     failed = (await hub.got("FAIL"))["body"]
-    assert (failed["code"], failed["message"]) == ("denied", "Not this file. Ask for another.")
+    assert (failed["code"], failed["message"]) == ("denied", "Not this file.")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+INNER = {"msg_id": "msg_inner"}
+RAISED = [
+    (ValueError("a\udcffb"), "failed", "ValueError: a?b"),
+    (StopIteration(), "failed", "StopIteration"),
+    (SystemExit(3), "failed", "SystemExit: 3"),
+    (Mute(), "failed", "Mute"),
+    (ReachRefused("denied", "a\udcffb"), "denied", "a?b"),
+    (ReachRefused("", "no code"), "failed", "ReachRefused: no code"),
+    (ReachRefused(7, "a number"), "failed", "ReachRefused: a number"),  # type: ignore[arg-type]
+    (ReachRefused("x" * 300, "long"), "failed", "ReachRefused: long"),
+    (ReachRefused("canceled", "taken back"), "failed", "ReachRefused: taken back"),
+    (reach_error("no_route", "Nobody.", **INNER), "failed", "ReachNoRoute: Nobody."),
+    (reach_error("offline", "Away."), "failed", "ReachOffline: Away."),
+    (reach_error("unverified", "Who knows.", **INNER), "failed", "ReachUnverified: Who knows."),
+    (reach_error("denied", "Not to you.", **INNER), "failed", "ReachRefused: Not to you."),
+]
+
+
+@pytest.mark.parametrize(("raised", "code", "text"), RAISED)
+async def test_whatever_a_thread_raises_fails_its_message_alone(
+    hub: ScriptedHub, started: Any, raised: BaseException, code: str, text: str
+) -> None:
+    def handle(message: ReachMessage) -> str:
+        if message.payload == "bad":
+            raise raised
+        return "good"
+
+    await started(handle)
+    await hub.deliver("Do", "bad")
+    failed = (await hub.got("FAIL"))["body"]
+    assert (failed["code"], failed["message"], failed["began"]) == (code, text, True)
+    await hub.deliver("Do", "next")
+    assert (await hub.got("RESULT"))["body"]["payload"] == "good"
+
+
+@pytest.mark.parametrize(("raised", "code"), [(one, code) for one, code, _ in RAISED if isinstance(one, Exception)])
+async def test_whatever_a_coroutine_raises_fails_its_message_alone(
+    hub: ScriptedHub, started: Any, raised: Exception, code: str
+) -> None:
+    async def handle(message: ReachMessage) -> str:
+        if message.payload == "bad":
+            raise raised
+        return "good"
+
+    await started(handle)
+    await hub.deliver("Do", "bad")
+    assert (await hub.got("FAIL"))["body"]["code"] == code
+    await hub.deliver("Do", "next")
+    assert (await hub.got("RESULT"))["body"]["payload"] == "good"
+
+
+@pytest.mark.parametrize("kind", [ValueError, lambda text: ReachRefused("denied", text)])
+async def test_a_long_text_of_a_handler_is_told_without_its_middle(hub: ScriptedHub, started: Any, kind: Any) -> None:
+    def handle(_: ReachMessage) -> None:
+        raise kind("begin" + "x" * 100_000 + "end")
+
+    await started(handle)
+    await hub.deliver("Do", 1)
+    text = (await hub.got("FAIL"))["body"]["message"]
+    assert len(text) == TEXT
+    assert "begin" in text
+    assert text.endswith("xend")
 
 
 @pytest.mark.parametrize(
@@ -529,8 +601,9 @@ def test_a_spoke_that_makes_no_sense_is_refused_when_it_is_made(given: dict[str,
 @pytest.mark.parametrize(
     "given",
     [
-        {"name": ""}, {"name": "a b"}, {"name": "x" * 101}, {"name": "A@1"}, {"version": "one"}, {"version": "1.2.3.4"},
-        {"weight": 0}, {"weight": True}, {"concurrency": 1001}, {"concurrency": 1.0}, {"schema": "text"},
+        {"name": ""}, {"name": "a b"}, {"name": "x" * 64}, {"name": "A@1"}, {"name": "1st"}, {"version": "one"},
+        {"version": "1"}, {"version": "01.0"}, {"version": "1.2.3.4"}, {"domain": "Bad Domain!"}, {"domain": 5},
+        {"weight": 0}, {"weight": True}, {"concurrency": 65}, {"concurrency": 1.0}, {"schema": "text"},
         {"schema": 5},
     ],
 )  # fmt: skip
@@ -576,6 +649,17 @@ async def test_a_fork_of_a_started_spoke_is_refused(
     await hub.got("RESULT")
 
 
+async def test_a_directory_that_is_made_for_a_store_is_told_once(
+    hub: ScriptedHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "new" / "s.db"
+    for _ in range(2):
+        async with Spoke("s-1", [Capability("Do")], {"Do": coroutine}, store=path, link=hub.dial):
+            pass
+    said = [one.message for one in caplog.records if "directory" in one.message]
+    assert said == [f"The directory {path.parent} is made for the store of spoke s-1"]
+
+
 def test_the_default_store_is_one_for_each_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from tallystick.sdk.place import store_path
 
@@ -585,4 +669,19 @@ def test_the_default_store_is_one_for_each_host(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("TALLY_HOME", str(tmp_path / "two"))
     paths = {one, store_path("s-1", None), store_path("s-1", "https://hub.example"), store_path("s-2", None)}
     assert len(paths) == 4
+    for same in ("https://hub.example/", "https://HUB.example:443"):
+        assert store_path("s-1", same) in paths
+    assert store_path("s-1", "http://localhost:8765") == store_path("s-1", "http://127.0.0.1:8765/")
+    assert store_path("s-1", "https://hub.example:444") not in paths
     assert all(path.is_relative_to(tmp_path) and not path.is_relative_to(tmp_path / "one") for path in paths)
+
+
+def test_each_standing_registration_has_a_name_of_its_own() -> None:
+    from tallystick.sdk.place import anchor_name
+
+    asked = [("team", "a-b"), ("team-a", "b"), ("team", "A-b"), ("team-a", "B"), ("te", "am-a-b"), ("team", "a_b")]
+    names = [anchor_name(*one) for one in asked]
+    assert len(set(names)) == len(asked)
+    assert names == [anchor_name(*one) for one in asked]
+    assert names[0] == "team-a-b"
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", name) for name in [*names, anchor_name("x" * 63, "Y" * 63)])

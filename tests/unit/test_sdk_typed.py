@@ -90,6 +90,41 @@ async def test_a_struct_is_what_the_handler_gets_and_may_return(tmp_path: Path) 
     assert msgspec.json.decode(offered["result_schema"])["$ref"] == "#/$defs/Bill"
 
 
+async def test_a_host_that_cannot_apply_schemas_is_told_none_and_a_struct_is_checked_by_the_spoke(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hub = ScriptedHub()
+
+    def without_the_extra(found: Frame) -> list[Frame]:
+        if any("schema" in one for one in found["body"]["capabilities"]):
+            return [hub.fail(found, "unsupported", "This host cannot check payloads against a JSON schema.")]
+        return hub.anchored(found)
+
+    hub.answers["ANCHOR"] = without_the_extra
+    offer = Capability("Bill", schema=Schema(Order, Bill))
+    async with Spoke("s-1", [offer], {"Bill": lambda _: Bill(5)}, store=tmp_path / "s.db", link=hub.dial):
+        await hub.deliver("Bill", {"lines": 5})
+        assert "$.lines" in (await hub.got("FAIL"))["body"]["message"]
+        await hub.deliver("Bill", {"lines": []})
+        assert (await hub.got("RESULT"))["body"]["payload"] == {"cents": 5}
+        hub.cut()
+        await hub.until(lambda: hub.count("ANCHOR") == 4)
+    assert [one.message for one in caplog.records if "checked here alone" in one.message] == [
+        "Payloads of spoke s-1 are checked here alone: This host cannot check payloads against a JSON schema. Look."
+    ]
+
+
+async def test_a_json_schema_needs_a_host_that_can_apply_it(tmp_path: Path) -> None:
+    hub = ScriptedHub()
+    hub.answers["ANCHOR"] = lambda found: [hub.fail(found, "unsupported", "This host cannot.")]
+    for schema, asked in ((COUNT, 1), (Schema(Order, COUNT), 2)):
+        before = hub.count("ANCHOR")
+        spoke = Spoke("s-1", [Capability("Do", schema=schema)], {"Do": len}, store=tmp_path / "s.db", link=hub.dial)
+        with pytest.raises(ReachRefused, match="This host cannot"):
+            await spoke.start()
+        assert hub.count("ANCHOR") - before == asked
+
+
 async def test_a_result_that_does_not_fit_fails_with_the_place(tmp_path: Path) -> None:
     hub = ScriptedHub()
     offer = Capability("Bill", schema=Schema(result=Bill))
@@ -98,6 +133,18 @@ async def test_a_result_that_does_not_fit_fails_with_the_place(tmp_path: Path) -
         failed = (await hub.got("FAIL"))["body"]
     assert (failed["code"], failed["began"]) == ("invalid", True)
     assert "$.cents" in failed["message"]
+
+
+async def test_a_large_value_that_does_not_fit_is_not_quoted_whole(tmp_path: Path) -> None:
+    hub = ScriptedHub()
+    offer = Capability("Bill", schema=Schema(result={"type": "object", "properties": {"cents": {"type": "integer"}}}))
+    async with Spoke(
+        "s-1", [offer], {"Bill": lambda _: {"cents": "9" * 200_000}}, store=tmp_path / "s.db", link=hub.dial
+    ):
+        await hub.deliver("Bill", 1)
+        failed = (await hub.got("FAIL"))["body"]
+    assert len(failed["message"]) < 1000
+    assert "is not of type 'integer' at $.cents" in failed["message"]
 
 
 async def test_a_result_is_an_instance_of_the_struct_for_who_knows_the_type() -> None:
@@ -233,7 +280,7 @@ async def test_what_a_handler_sends_carries_the_span_of_its_message_on(tmp_path:
 
     async with Spoke("s-1", [Capability("Do")], {"Do": outer}, store=tmp_path / "s.db", link=hub.dial):
         await hub.deliver("Do", 1, traceparent=carried, task_id="tsk_7")
-        assert (await hub.got("FAIL"))["body"]["code"] == "offline"
+        assert (await hub.got("FAIL"))["body"]["code"] == "failed"
     sent = other.heard[0]
     assert sent["header"]["traceparent"].split("-")[1] == carried.split("-")[1]
     assert (sent["header"]["trace_id"], sent["body"]["parent"]) == ("trc_1", "tsk_7")

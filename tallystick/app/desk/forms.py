@@ -272,6 +272,8 @@ class Shown(Form, frozen=True, kw_only=True):
     version: int
     unverified: bool = False
     doubt: str = ""
+    waits_for: str = ""
+    """Of a message to a capability that nobody has begun: who is registered for it, and how each is there now."""
     mode: str = ""
     key: str = ""
     delivery_id: str = ""
@@ -328,6 +330,7 @@ class BoardTask(Form, frozen=True, kw_only=True, rename={"from_": "from"}):
     workspace: str
     updated_at: str
     parent: str = ""
+    why: str = ""
 
 
 class Board(Form, frozen=True, kw_only=True):
@@ -337,9 +340,10 @@ class Board(Form, frozen=True, kw_only=True):
 
 
 class Lines(Form, frozen=True, kw_only=True):
-    """`tally trace` and `tally activity`."""
+    """`tally trace` (with what its messages that nobody has begun wait for at this moment) and `tally activity`."""
 
     events: tuple[Line, ...]
+    waiting: tuple[str, ...] = ()
 
 
 class AgentShown(Form, frozen=True, kw_only=True):

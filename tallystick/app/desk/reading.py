@@ -7,6 +7,8 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
+
 from tallystick.app.desk import forms
 from tallystick.app.desk.ground import Ground
 from tallystick.app.desk.interface import Guest
@@ -51,7 +53,10 @@ class Reading(Ground):
 
     async def show(self, guest: Guest, task: str) -> forms.Shown:
         """Everything about a task."""
-        return await self.s.views.show(await self.task_id(guest, task))
+        task_id = await self.task_id(guest, task)
+        shown = await self.s.views.show(task_id)
+        waits_for = self.s.routing.waits_for(await self.s.views.work(task_id)) if shown.capability else ""
+        return msgspec.structs.replace(shown, waits_for=waits_for)
 
     async def wait(self, guest: Guest, task: str, *, version: int, seconds: float) -> forms.Shown:
         """The task as soon as it is newer than `version`, or as it is after `seconds`."""
@@ -100,7 +105,16 @@ class Reading(Ground):
         trace = identifier
         if not (identifier.startswith("trc_") and len(identifier) > 12):
             trace = (await self.s.views.work(await self.task_id(guest, identifier))).task.trace
-        return await self.s.views.trace(trace, self.sees(guest))
+        lines = await self.s.views.trace(trace, self.sees(guest))
+        return msgspec.structs.replace(lines, waiting=await self._waiting(lines))
+
+    async def _waiting(self, lines: forms.Lines) -> tuple[str, ...]:
+        """What the messages of a trace wait for that nobody has begun."""
+        told = []
+        for task_id in dict.fromkeys(line.task_id for line in lines.events if line.task_id.startswith("tsk_")):
+            waits_for = self.s.routing.waits_for(await self.s.views.work(task_id))
+            told += [f"{short(task_id)} waits; {waits_for}"] if waits_for else []
+        return tuple(told)
 
     async def activity(self, guest: Guest, *, after: int = 0, limit: int = 50) -> forms.Lines:
         """What happened lately."""

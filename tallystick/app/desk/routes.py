@@ -27,7 +27,9 @@ class RouteTable(Ground):
         found = self._visible(guest)
         names = sorted({holder.offer.name for holder, _ in found})
         counted = [await self._counted(name) for name in names] if stats else []
-        return reach.Routes(routes=tuple(self._route(*pair) for pair in found), stats=tuple(counted))
+        shown = [self._route(*pair) for pair in found]
+        shown.sort(key=lambda route: route.status == "offline")  # who is there stands first
+        return reach.Routes(routes=tuple(shown), stats=tuple(counted))
 
     def _visible(self, guest: Guest) -> list[tuple[Holder, str]]:
         """Each offer in the caller's workspace, then in `default`, with where it is."""

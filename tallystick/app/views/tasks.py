@@ -176,6 +176,22 @@ def newest(history: list[ev.Recorded]) -> dict[str, str]:
     return _words(history)
 
 
+def why(history: list[ev.Recorded]) -> str:
+    """Why a task failed or is in doubt, in the newest words that say so; empty where nobody said."""
+    for recorded in reversed(history):
+        event = recorded.event
+        if isinstance(event, _SAYS_WHY):
+            said = (event.text.body if event.text else "") or getattr(event, "detail", "")
+            if said:
+                return said
+        if isinstance(event, ev.CheckReported) and event.run.outcome.value != "passed":
+            return event.run.detail or f"check {event.run.check}: {event.run.outcome.value}"
+    return ""
+
+
+_SAYS_WHY = (ev.TaskFailed, ev.TaskExpired, ev.TaskDoubted, ev.ResultRefused, ev.DoubtSettled, ev.DeliveryUnverified)
+
+
 def _workspace(task: Task, directory: Directory) -> str:
     place = directory.workspaces.get(task.workspace)
     return place.name if place else task.workspace

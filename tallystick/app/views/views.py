@@ -8,6 +8,8 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tallystick.app.clock import HighWater
 from tallystick.app.desk import forms
 from tallystick.app.feed import Feed
@@ -197,9 +199,13 @@ class Views:
         return self._board(rows)
 
     async def failed(self, sees: Callable[[str], bool]) -> forms.Board:
-        """Failed and unverified tasks, newest first."""
+        """Failed and unverified tasks with why, newest first."""
         rows = await self._store.query("failed", limit=_PAGE)
-        return self._board([row for row in rows if sees(str(row["workspace"]))])
+        board = self._board([row for row in rows if sees(str(row["workspace"]))])
+        told = [tasks.why(await self.history(task.task_id)) for task in board.tasks]
+        return forms.Board(
+            tasks=tuple(msgspec.structs.replace(task, why=said) for task, said in zip(board.tasks, told, strict=True))
+        )
 
     def _board(self, rows: list[lists.Cells]) -> forms.Board:
         directory, now = self._directory(), self._clock.now()

@@ -177,6 +177,7 @@ def _no_holder() -> dict[str, Any]:
 
 def _handed_in(t: Task, r: ev.Recorded, e: ev.ResultHandedIn) -> dict[str, Any]:
     return {
+        "assignee": e.holder if t.route else t.assignee,  # who had it may take it back before another has begun
         "holder": e.holder if e.state is S.WORKING else "",
         "session": e.session if e.state is S.WORKING else "",
         "last_holder": e.holder,

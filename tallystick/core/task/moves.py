@@ -242,8 +242,16 @@ def _forward_again(task: Task, _c: cmd.ForwardResult, _ctx: Context) -> Unchange
     return Unchanged(task.task_id) if task.forwarded else None
 
 
-def _check_handed_on(task: Task, c: cmd.ReassignTask, ctx: Context) -> None:
-    """The host hands a task on to an agent, to each at most once: two used-up quotas must not play it to and fro."""
+def _check_handed_on(work: Work, c: cmd.ReassignTask, ctx: Context) -> None:
+    """The host hands a task on to an agent, to each at most once: two used-up quotas must not play it to and fro. Never
+    while the outcome of an attempt is open: only after a turn that has ended."""
+    task, assignment = work.task, work.assignment
+    has_ended = task.state is S.WORKING and not task.running and assignment is not None and not assignment.unverified
+    if work.in_flight and not has_ended:
+        raise conflict(
+            f"What became of the last attempt of task {name_of(task)} is open.",
+            f"A person tells: tally verify {name_of(task)} --settle redo TEXT",
+        )
     if c.assignee not in ctx.directory.agents or c.assignee == task.assignee:
         raise conflict("The host hands a task on to another agent.", "A person may reassign it.")
     if c.assignee in task.handed_on:
@@ -261,7 +269,7 @@ def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigne
     agent = check_assignee(c.assignee, task.workspace, ctx, asked)
     check_session(c.session, c.assignee, task.workspace, ctx)
     if ctx.actor.kind is ActorKind.HOST:
-        _check_handed_on(task, c, ctx)
+        _check_handed_on(work, c, ctx)
     check_cycle(c.assignee, ctx, by_host=True)
     state, reason, rule = admission(agent, c.assignee, task.requester, ctx)
     if state is S.REJECTED:

@@ -5,6 +5,7 @@ Whoever may not see a holder is told the same as where there is none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tallystick.core import commands as cmd
@@ -76,7 +77,9 @@ def check_holder(assignee: str, wanted: Asked, ctx: Context) -> Agent | None:
             raise no_route(wanted.spec)
         return named
     if not found:
-        raise no_route(wanted.spec)
+        name, _, version = wanted.spec.partition("@")
+        others = holders(name, wanted.workspace, ctx.directory, wanted.domains, wanted.requester) if version else []
+        raise no_route(wanted.spec, sorted({holder.offer.version for holder in others}))
     away = not any(holder.agent.agent_id in ctx.live or holder.offer.standing for holder in found)
     if wanted.at_once and away:
         names = ", ".join(f"@{holder.agent.alias}" for holder in found[:5])
@@ -88,11 +91,13 @@ def check_holder(assignee: str, wanted: Asked, ctx: Context) -> Agent | None:
     return None
 
 
-def no_route(spec: str) -> Refused:
-    """Nobody offers it, or nobody that this caller may see: the same words for both."""
+def no_route(spec: str, versions: Sequence[str] = ()) -> Refused:
+    """Nobody offers it, or nobody that this caller may see: the same words for both. `versions`: those that it may see
+    of the same name."""
+    instead = f" It is offered here as version {', '.join(versions[:5])}." if versions else ""
     return Refused(
         ErrorCode.NO_ROUTE,
-        f"Nobody here offers {spec!r}.",
+        f"Nobody here offers {spec!r}.{instead}",
         "See who offers what with `tally routes`, or join one with --capability.",
     )
 

@@ -53,7 +53,7 @@ _LABELS: Final = {
     "input_required/question": "question",
     "input_required/review": "review",
     "input_required/frozen": "stuck",
-    "input_required/unverified": "待核对 result to be checked",
+    "input_required/unverified": "result to be checked",
 }
 
 

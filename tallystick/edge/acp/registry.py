@@ -7,6 +7,7 @@ in it is driven by its command line, and then nothing of it is taken for granted
 from __future__ import annotations
 
 import shlex
+import shutil
 from enum import StrEnum
 from importlib.util import find_spec
 from typing import Final
@@ -228,10 +229,15 @@ class Registry:
     def check(self, named: str) -> Drive:
         """The client that a person names."""
         client = driven(named)
+        program = client.argv[0]
+        is_missing = program.startswith("/") and shutil.which(program) is None
         if find_spec("acp") is None:
+            also = f" Nor is there a program {program}." if is_missing else ""
             raise unavailable(
-                "What drives sessions is not installed.",
+                f"What drives sessions is not installed.{also}",
                 "Install it where the host runs: pip install 'tallystick[acp]'",
             )
+        if is_missing:
+            raise invalid(f"There is no program {program} that can be run.", "Give the path of the client's program.")
         known = client.name in DRIVEN and DRIVEN[client.name] == client
         return Drive(client.name, () if known else client.argv, client.provider)

@@ -64,6 +64,10 @@ _TODO: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 """What to do about a task whose turn is the reader's. Elsewhere there is nothing to do but look."""
 
 
+_WHY = 160
+"""What a line shows of why something failed; `tally show` has the whole."""
+
+
 def todo(item: forms.InboxItem) -> Sequence[tuple[str, ...]]:
     """What to do about an item, as words after `tally`."""
     task = short(item.task_id)
@@ -84,9 +88,16 @@ def board(sheet: Sheet, form: forms.Board) -> None:
 def failed(sheet: Sheet, form: forms.Board) -> None:
     """What failed or is unverified: a board, or good news."""
     if form.tasks:
-        board(sheet, form)
+        heads = ("ID", "STATE", "FROM", "TO", "AGE", "TITLE", "WHY")
+        sheet.table(heads, [_why(task) for task in form.tasks])
     else:
         sheet.line("Nothing failed, and nothing is unverified.")
+
+
+def _why(task: forms.BoardTask) -> Sequence[str | Paint]:
+    state = state_piece(task.state, task.reason, place(task.state, task.reason))
+    why = " ".join(task.why.split())[:_WHY]
+    return (id_piece(task.task_id), state, task.from_, task.assignee, age(task.age), task.title, why)
 
 
 def _row(task: forms.BoardTask, several: bool) -> Sequence[str | Paint]:
@@ -99,6 +110,8 @@ def trace(sheet: Sheet, form: forms.Lines) -> None:
     """Events across agents and tasks, one line each."""
     if form.events:
         lines(sheet, form.events, tasks=True)
+        for told in form.waiting:
+            sheet.line(Paint(told, "yellow"))
     else:
         sheet.line("Nothing has happened.")
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tallystick.app.desk import forms
 from tallystick.core.identity import is_id, short
-from tallystick.core.model import Fact, Promise
+from tallystick.core.model import FINAL_STATES, Fact, Promise, TaskState
 from tallystick.edge.cli.page import Paint, Sheet, age, id_piece, place, took
 from tallystick.edge.cli.width import clip
 
@@ -195,7 +195,9 @@ def _header(sheet: Sheet, form: forms.Shown) -> None:
     held = f"{form.holder} {short(form.session)}".strip() if form.holder else ""
     until = f" until {sheet.page.when(form.lease_until)}" if form.lease_until and held else ""
     sheet.field("held by", held and f"{held}{until} (fence {form.fence}, attempt {form.attempt})")
-    sheet.field("promise", PROMISES.get(form.promise, form.promise).replace("{to}", form.assignee))
+    sheet.field("waits for", Paint(form.waits_for, "yellow"))
+    if TaskState(form.state) not in FINAL_STATES:
+        sheet.field("promise", PROMISES.get(form.promise, form.promise).replace("{to}", form.assignee))
     sheet.field("provider", _provider(form.provider, form.level) if form.provider else "")
     sheet.field("deadline", form.deadline_at and sheet.page.when(form.deadline_at))
     sheet.field("waiting on", " ".join(map(short, form.waiting_on)))

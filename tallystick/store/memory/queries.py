@@ -170,10 +170,10 @@ def due_tasks(tables: Tables, *, now: float, limit: int) -> list[Line]:
 
 
 @_named
-def next_due(tables: Tables) -> list[Line]:
-    """The earliest time that a task is due."""
-    rows = _rows(tables, "tasks")
-    return [{"at": min((row["due_at"] for row in rows if row["due_at"] is not None), default=None)}]
+def next_due(tables: Tables, *, after: float) -> list[Line]:
+    """The earliest time after that one at which a task is due."""
+    found = [row["due_at"] for row in _rows(tables, "tasks") if row["due_at"] is not None]
+    return [{"at": min((at for at in found if at > after), default=None)}]
 
 
 @_named

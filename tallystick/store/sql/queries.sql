@@ -78,7 +78,7 @@ SELECT * FROM tasks WHERE workspace = :workspace AND requester = :requester AND 
 SELECT * FROM tasks INDEXED BY tasks_due WHERE due_at <= :now ORDER BY due_at, task_id LIMIT :limit;
 
 -- name: next_due
-SELECT min(due_at) AS at FROM tasks WHERE due_at IS NOT NULL;
+SELECT min(due_at) AS at FROM tasks WHERE due_at > :after;
 
 -- name: due_deliveries
 SELECT * FROM deliveries
