@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from tallystick.app.desk.reach import Reached
 from tallystick.app.heads import Heads
 from tallystick.app.remedies import remedy_of, remedy_of_doubt
@@ -53,7 +55,7 @@ class Reaches:
             while story.is_open:
                 recorded = await reader.next()
                 told = story.goes_on(recorded) if recorded.version == story.version + 1 else None
-                if told is not None:
+                if told is not None and not _is_outdated(told):
                     yield told
         finally:
             left = self._readers[task_id]
@@ -70,6 +72,11 @@ class _Reader:
         self._wake = asyncio.Event()
 
     def told(self, recorded: ev.Recorded) -> None:
+        """One more event. Of progress that nobody fetches only the newest keeps its words."""
+        if self._came and isinstance(recorded.event, ev.TaskProgressed):
+            last = self._came[-1]
+            if isinstance(last.event, ev.TaskProgressed):
+                self._came[-1] = replace(last, event=replace(last.event, text=None, fraction=None))
         self._came.append(recorded)
         self._wake.set()
 
@@ -78,6 +85,11 @@ class _Reader:
             self._wake.clear()
             await self._wake.wait()
         return self._came.popleft()
+
+
+def _is_outdated(told: Reached) -> bool:
+    """Whether it is progress that newer progress has taken the words of."""
+    return told.what == "progress" and not told.text and told.fraction is None
 
 
 class Story:

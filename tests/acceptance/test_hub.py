@@ -10,6 +10,7 @@ import pytest
 
 from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.app.views.show import lines
+from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.offers import Offer
@@ -550,3 +551,50 @@ async def test_links_stand_in_the_trace_before_and_after(tmp_path: Path) -> None
             "PROVISIONED → REACHED",
             "REACHED → CONFIRMED",
         ]
+
+
+async def test_a_trace_id_must_be_one(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        for trace in ("nonsense", "trc_1", hub.id(Prefix.TASK)):
+            with pytest.raises(Refused) as caught:
+                await hub.sail(trace=trace)
+            assert (caught.value.code, "trc_" in caught.value.remedy) == (ErrorCode.INVALID, True)
+
+
+async def test_an_agent_writes_into_no_trace_of_another_workspace_but_one_that_it_has_a_part_in(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        place = hub.id(Prefix.WORKSPACE)
+        register = cmd.RegisterWorkspace(workspace_id=place, name="shop", root=str(tmp_path))
+        await hub.executor.execute(register, hub.guest().actor)
+        await hub.spoke("counter", "Count")
+        await hub.spoke("till", "Pay", workspace=place)
+        shop = hub.guest(workspace=place)
+        private = await hub.sail("Pay", guest=shop)
+        counter = hub.guest("counter")
+        with pytest.raises(Refused) as caught:
+            await hub.sail(guest=counter, trace=private.trace_id)
+        assert caught.value.code is ErrorCode.DENIED
+        given = await hub.sail(guest=shop)  # nobody of the shop counts, so one of `default` does
+        await hub.outcome(given.task_id)
+        assert (await hub.sail(guest=counter, trace=given.trace_id)).trace_id == given.trace_id
+        assert (await hub.sail(guest=hub.guest(), trace=private.trace_id)).trace_id == private.trace_id
+
+
+async def test_of_progress_that_its_reader_does_not_fetch_only_the_newest_keeps_its_words(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        reading = hub.desk.reaches(hub.guest(), sailed.task_id)
+        await anext(reading)
+        fence = hub.work(sailed.task_id).task.fence
+        for number in range(20):
+            await hub.desk.told(spoke.session, sailed.task_id, fence, f"step {number}")
+        (reader,) = hub.reaches._readers[sailed.task_id]
+        kept = [recorded.event.text.body for recorded in reader._came if recorded.event.text]
+        assert kept == ["step 19"]
+        hub.spokes.ends(sailed.task_id, "submitted", text="1")
+        told = [reached async for reached in reading]
+        assert [(reached.what, reached.text) for reached in told] == [("progress", "step 19"), ("result", "")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ import pytest
 
 from tallystick.app.desk import forms
 from tallystick.edge.spoke import schemas
+from tallystick.edge.spoke.shapes import ShapeJudge
 from tests.support.ends import End, Haven
 
 TAKES = '{"type":"object","required":["path"],"properties":{"path":{"type":"string"}}}'
@@ -91,6 +93,33 @@ async def test_a_schema_that_would_take_years_holds_up_nobody(haven: Haven, sche
     told = (await client.hear("FAIL"))["body"]
     assert (told["code"], "cannot be applied within" in told["message"]) == ("invalid", True)
     assert (await spoke.begin())["body"]["payload"] == "quick"
+
+
+async def test_a_schema_that_took_too_long_is_not_applied_again_for_a_while_and_others_have_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judge, done, processes = ShapeJudge(), [], []
+    begin = asyncio.create_subprocess_exec
+
+    async def counted(*given: Any, **named: Any) -> Any:
+        processes.append(await begin(*given, **named))
+        return processes[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", counted)
+
+    async def ask(name: str, schema: str, payload: bytes) -> str:
+        wrong = await judge.wrong(payload, schema)
+        done.append(name)
+        return wrong
+
+    slow = json.dumps({"pattern": "^(a+)+$"})
+    asked = [ask("slow", slow, json.dumps("a" * 60 + "!").encode()) for _ in range(20)]
+    said = await asyncio.gather(*asked, ask("honest", TAKES, b'{"path":"x"}'))
+    await judge.stop()
+    assert said[-1] == ""
+    assert {"cannot be applied within" in wrong for wrong in said[:-1]} == {True}
+    assert done.index("honest") <= 2, "it waits for one question of another schema, not for twenty"
+    assert len(processes) == 2, "the slow one was applied once"
 
 
 async def test_the_process_that_checks_shapes_ends_with_the_host(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tallystick.app.ports import Envelope
-from tallystick.core.events import Text
+from tallystick.core.events import TaskProgressed, Text
 from tallystick.core.offers import Offer
 from tallystick.edge.spoke import SpokeTransport, callback
 from tallystick.edge.spoke import frames as f
@@ -500,3 +500,35 @@ async def test_a_post_whose_answer_drips_in_for_ever_is_given_up(monkeypatch: py
             await poster.post(url, "s", f.frame("DRAIN", "msg_1", f.Nothing()))
     await poster.close()
     server.close()
+
+
+async def test_progress_that_comes_faster_than_it_is_worth_is_recorded_as_the_newest_and_cut(
+    haven: Haven, client: End
+) -> None:
+    spoke = await haven.end("memory")
+    await spoke.anchor()
+    msg_id = await client.sail()
+    task_id = (await client.hear("ACK"))["body"]["task_id"]
+    sail = await spoke.begin()
+    for number in range(500):
+        await spoke.about(sail, "PROGRESS", text=f"{number} " + "w" * 20_000)
+    await spoke.about(sail, "RESULT", payload=1)
+    assert (await outcome(client, msg_id))["payload"] == 1
+    history = await haven.desk.s.store.load(task_id)
+    words = [r.event.text.body for r in history if isinstance(r.event, TaskProgressed)]
+    assert words[-1].startswith("499 ")
+    assert len(words) < 50
+    assert {len(text) for text in words} == {4096}
+
+
+@pytest.mark.parametrize("code", ["no_route", "offline", "timeout"])
+async def test_what_a_handler_met_itself_is_not_told_as_what_its_message_met(
+    haven: Haven, client: End, code: str
+) -> None:
+    spoke = await haven.end("memory")
+    await spoke.anchor()
+    msg_id = await client.sail()
+    sail = await spoke.begin()
+    await spoke.about(sail, "FAIL", code=code, message="Nobody offers Other.", began=True)
+    told = await outcome(client, msg_id)
+    assert (told["code"], "Nobody offers Other." in told["message"]) == ("failed", True)

@@ -15,7 +15,7 @@ from tallystick.app.desk.routes import RouteTable
 from tallystick.app.execute import Outcome
 from tallystick.app.shapes import payload_of
 from tallystick.core import commands as cmd
-from tallystick.core.errors import Refused, conflict, invalid, not_found, unsupported
+from tallystick.core.errors import Refused, conflict, denied, invalid, not_found, unsupported
 from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Prefix, is_id, short
 from tallystick.core.link import link_of
@@ -40,7 +40,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
         self._check(form)
         await self._check_shape(guest, form)
         msg_id = form.msg_id or self.s.new_id(Prefix.MESSAGE)
-        trace = form.trace or await self._trace_of(guest, form)
+        trace = await self._trace_of(guest, form)
         to = self._every(guest, form) if form.to == "all" else [None]
         inputs = await self._inputs(guest, form, msg_id, to[0])
         messages = [self._message(guest, form, msg_id, trace, holder, inputs) for holder in to]
@@ -65,6 +65,8 @@ class Reaching(Anchoring, RouteTable, Evidence):
             raise invalid("The timeout must be between 1 ms and 30 days.", "Give a number in that range.")
         if form.msg_id and not is_id(form.msg_id, Prefix.MESSAGE):
             raise invalid("The message id is not valid.", "Send `msg_` and a ULID.")
+        if form.trace and not is_id(form.trace, Prefix.TRACE):
+            raise invalid("The trace id is not valid.", "Send `trc_` and a ULID, or none for a new trace.")
 
     async def _check_shape(self, guest: Guest, form: reach.Sail) -> None:
         """Refuse what no holder takes, before it is a task. At the hand-over it is checked again: by then there may be
@@ -90,7 +92,11 @@ class Reaching(Anchoring, RouteTable, Evidence):
         )
 
     async def _trace_of(self, guest: Guest, form: reach.Sail) -> str:
-        """The trace of the parent, named or the one task that the session holds; else a new one."""
+        """The trace that is named; else that of the parent, named or the one task that the session holds; else a new
+        one."""
+        if form.trace:
+            await self._check_trace(guest, form.trace)
+            return form.trace
         parent = form.parent
         if not parent and guest.actor.session:
             held = await self.s.heads.held.of(guest.actor.session)
@@ -99,6 +105,15 @@ class Reaching(Anchoring, RouteTable, Evidence):
             return self.s.new_id(Prefix.TRACE)
         work = await self.s.heads.work(await self.task_id(guest, parent))
         return work.task.trace if work is not None else self.s.new_id(Prefix.TRACE)
+
+    async def _check_trace(self, guest: Guest, trace: str) -> None:
+        """Refuse an agent a trace that is none of its own: one of other workspaces in which it has no part."""
+        if guest.actor.id not in self.directory.agents:
+            return
+        sees, me = self.sees(guest), guest.actor.id
+        parts = await self.s.views.rows("in_trace", trace=trace)
+        if parts and not any(sees(str(row["workspace"])) or me in (row["assignee"], row["requester"]) for row in parts):
+            raise denied("That trace is of another workspace.", "Send none: the message gets a trace of its own.")
 
     def _every(self, guest: Guest, form: reach.Sail) -> list[Holder | None]:
         domains = (form.domain,) if form.domain else self.seen_domains(guest)

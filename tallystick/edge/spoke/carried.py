@@ -27,6 +27,12 @@ UNHEARD: Final = 64
 """Frames about one delivery that wait to be looked at; what a spoke says beyond that is not kept."""
 
 
+NOTE_SECONDS: Final = 1.0
+"""Between two records of how far one delivery is: of what is told faster the newest counts."""
+NOTE_CHARACTERS: Final = 4096
+"""Of the words of one; the rest is not kept."""
+
+
 class Turn(Enum):
     """What happens to a delivery without a frame of its spoke."""
 
@@ -94,6 +100,8 @@ class Carried:
         """SAIL is on its way, and may take long where the spoke reads slowly."""
         self._progress: f.Progress | None = None
         self._noting: asyncio.Task[None] | None = None
+        self._is_over = asyncio.Event()
+        """How it ended is known; what was told of it before is still to be recorded."""
 
     @property
     def msg_id(self) -> str:
@@ -132,9 +140,9 @@ class Carried:
 
     def _note(self, progress: f.Progress) -> None:
         """Of progress that comes faster than it is recorded only the newest is kept."""
-        if not self.has_begun or progress.fence not in self.fences or self.stopped.is_set():
+        if not self.has_begun or progress.fence not in self.fences or self._is_over.is_set():
             return
-        self._progress = progress
+        self._progress = msgspec.structs.replace(progress, text=progress.text[:NOTE_CHARACTERS])
         if self._noting is None:
             self._noting = asyncio.get_running_loop().create_task(self._note_all())
 
@@ -142,6 +150,9 @@ class Carried:
         while self._progress is not None:
             progress, self._progress = self._progress, None
             await self._noted(self.envelope, progress)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(NOTE_SECONDS):
+                    await self._is_over.wait()
         self._noting = None
 
     # --- from SAIL to the outcome -------------------------------------------------------------------------------
@@ -152,10 +163,12 @@ class Carried:
             receipt = None if self.envelope.adopted else await self._start()
             if receipt is None:
                 receipt = await self._finish()
+            self._is_over.set()
             if self._noting is not None:
                 await asyncio.wait({self._noting})  # what was said before the end is recorded before it
             return receipt
         finally:
+            self._is_over.set()
             self.stopped.set()
 
     async def _start(self) -> Receipt | None:
@@ -248,7 +261,7 @@ class Carried:
             if said.code == "unverified":  # its process died while the handler ran, and it does not know itself
                 self.is_unknown = True
                 return Receipt(outcome="unverified", code="unverified", detail=said.message)
-            return _failed(said.code, said.message or f"The handler failed: {said.code}.")
+            return _failed(_ended_as(said.code), said.message or f"The handler failed: {said.code}.")
         self.outcome = "RESULT"
         payload = msgspec.json.encode(said.payload)
         wrong = await self._terms.check_result(payload)
@@ -262,6 +275,16 @@ class Carried:
             await self._send(f.frame("RETREAT", self.msg_id, body))
         except ConnectionError:
             return  # its loss is told too
+
+
+_OF_ROUTES: Final = frozenset({"no_route", "offline", "timeout"})
+"""Codes by which the host says how a message fared on its way. Of a handler that ran they would tell who waits what
+is not so: that nobody offers it, say, where it was a message of the handler's own that nobody took."""
+
+
+def _ended_as(code: str) -> str:
+    """The code of a handler that ended without a result."""
+    return "failed" if code in _OF_ROUTES else code
 
 
 def _failed(code: str, detail: str) -> Receipt:

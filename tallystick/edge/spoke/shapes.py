@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -19,6 +20,9 @@ _RUN: Final = "import sys; sys.path.insert(0, sys.argv[1]); from tallystick.edge
 _PATIENCE: Final = 60.0
 """Seconds until a process that says nothing, and uses no processor either, is given up."""
 _ANSWER_BYTES: Final = 64 * 1024
+SUSPENDED_SECONDS: Final = 30.0
+"""How long a schema is not applied again that took too long: so that it does not take the time of others."""
+_LATE: Final = f"the schema cannot be applied within {SECONDS:.0f} s"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Verdict).decode
 
@@ -29,6 +33,10 @@ class ShapeJudge:
     def __init__(self) -> None:
         self._child: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By schema: one question of each waits for the process at a time, so that no schema holds up the others."""
+        self._suspended: dict[str, float] = {}
+        """By schema: until when, on the time of the loop."""
 
     async def start(self) -> None:
         """Nothing to begin: most hosts never see a schema."""
@@ -54,8 +62,11 @@ class ShapeJudge:
         return (await self._ask(Question(schema, payload.decode()))).wrong
 
     async def _ask(self, question: Question) -> Verdict:
-        """One question at a time; a process that dies of one is not asked it again."""
-        async with self._turn:
+        """One question at a time, and the schemas by turns; a process that dies of one is not asked it again."""
+        turn = self._turns.setdefault(question.schema, asyncio.Lock())
+        async with turn, self._turn:
+            if self._is_suspended(question.schema):
+                return Verdict(_LATE)
             try:
                 async with asyncio.timeout(_PATIENCE):
                     child = await self._started()
@@ -66,11 +77,18 @@ class ShapeJudge:
                     return _decode(await child.stdout.readuntil())
             except (TimeoutError, OSError, asyncio.IncompleteReadError, msgspec.DecodeError):
                 await self._end()
-                late = f"the schema cannot be applied within {SECONDS:.0f} s"
-                return Verdict(late if is_installed() else f"this host cannot check it: {REMEDY}")
+                if not is_installed():
+                    return Verdict(f"this host cannot check it: {REMEDY}")
+                self._suspended[question.schema] = asyncio.get_running_loop().time() + SUSPENDED_SECONDS
+                return Verdict(_LATE)
             except asyncio.CancelledError:
                 await self._end()  # its answer would be taken for that of the next question
                 raise
+
+    def _is_suspended(self, schema: str) -> bool:
+        now = asyncio.get_running_loop().time()
+        self._suspended = {known: until for known, until in self._suspended.items() if until > now}
+        return schema in self._suspended
 
     async def _started(self) -> asyncio.subprocess.Process:
         if self._child is None or self._child.returncode is not None:
