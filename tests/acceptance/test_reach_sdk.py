@@ -278,12 +278,19 @@ async def test_without_an_answer_in_time_the_error_says_how_far_it_came(local: H
     assert caught.value.task_id
 
 
-async def test_a_timeout_with_nobody_connected_says_who_is_registered_and_how_it_is(local: Harbour) -> None:
+async def test_a_spoke_that_left_in_order_is_offline_at_once(local: Harbour) -> None:
     await (await local.spoke({"Away": echo})).stop()
+    async with local.client() as client:
+        with pytest.raises(ReachOffline, match="Every holder of 'Away' is offline: @s-1"):
+            await client.sail("Away", 1)
+
+
+async def test_a_timeout_with_nobody_free_says_who_is_registered_and_how_it_is(local: Harbour) -> None:
+    await (await local.spoke({"Away": echo})).drain()
     async with local.client() as client:
         with pytest.raises(ReachTimeout) as caught:
             await client.sail("Away", 1, timeout_ms=300)
-    assert "Nobody began it; registered for 'Away': @s-1 (returning, last heard " in caught.value.message
+    assert "Nobody began it; registered for 'Away': @s-1 (draining, last heard " in caught.value.message
     assert caught.value.message.endswith(".")
     assert "tally routes" in caught.value.remedy
 
