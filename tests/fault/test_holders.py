@@ -253,7 +253,7 @@ def test_a_host_and_a_keeper_that_die_leave_a_doubt_that_a_person_settles(work, 
     assert place_of(work.show(task)) == "working", "whoever knows has a full lease to say so"
     work.shift("asleep", 200.0)
     work.look()
-    assert place_of(work.show(task)) == "input_required/unverified"
+    work.until(task, "input_required/unverified")
     assert len(work.runs()) == 1, "nothing is tried again by itself"
     work.tally_says("verify", task, "--settle", outcome, "I looked.")
     if outcome == "redo":
@@ -343,12 +343,13 @@ def test_a_command_that_cannot_be_started_fails_its_task():
         work.until(work.ask("@gone"), "failed")
 
 
-@pytest.mark.parametrize("kind", [Duties, Deliverer])
-async def test_a_loop_that_is_stopped_as_it_wakes_up_stops(kind):
-    loop = kind(*[SimpleNamespace(record=print, failure=print)] * 9)
-
+@pytest.mark.parametrize(("kind", "parts"), [(Duties, 9), (Deliverer, 10)])
+async def test_a_loop_that_is_stopped_as_it_wakes_up_stops(kind, parts):
     async def nothing():
         return 1000.0
+
+    part = SimpleNamespace(record=print, failure=print, histories=SimpleNamespace(of=print), start=nothing)
+    loop = kind(*[part] * parts)
 
     loop.once = loop._once = nothing
     loop._pushed_to = list
