@@ -56,13 +56,13 @@ class Broken(Exception):
 def main() -> int:
     """Play it; 0 where everything was as promised."""
     if shutil.which("git") is None:
-        return _fail("`tally try` needs git, and there is none on PATH.", "Install git, then try again.")
+        return fail("`tally try` needs git, and there is none on PATH.", "Install git, then try again.")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     stage = Stage(Screen())
     try:
         play(stage)
     except Broken as error:
-        return _fail(f"Not as promised: {error}", "This is a fault of Tallystick: report it with the lines above.")
+        return fail(f"Not as promised: {error}", "This is a fault of Tallystick: report it with the lines above.")
     except KeyboardInterrupt:
         return 130
     finally:
@@ -70,7 +70,8 @@ def main() -> int:
     return 0
 
 
-def _fail(message: str, remedy: str) -> int:
+def fail(message: str, remedy: str) -> int:
+    """Say what was not as promised, and the next step; the exit code."""
     sys.stderr.write(f"tally: {message}\n  → {remedy}\n")
     return 1
 

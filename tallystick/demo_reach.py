@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tallystick import ReachClient, ReachError, ReachResult
-from tallystick.demo import SECONDS, Broken, Screen, Stage, program
+from tallystick.demo import SECONDS, Broken, Screen, Stage, fail, program
 
 SPOKES = ("log-collector", "log-summarizer", "daily-reporter")
 
@@ -52,19 +52,14 @@ def main() -> int:
     try:
         play(stage)
     except Broken as error:
-        return _fail(f"Not as promised: {error}", "This is a fault of Tallystick: report it with the lines above.")
+        return fail(f"Not as promised: {error}", "This is a fault of Tallystick: report it with the lines above.")
     except ReachError as error:
-        return _fail(f"Not as promised: {error.message} ({error.code})", error.remedy)
+        return fail(f"Not as promised: {error.message} ({error.code})", error.remedy)
     except KeyboardInterrupt:
         return 130
     finally:
         stage.close()
     return 0
-
-
-def _fail(message: str, remedy: str) -> int:
-    sys.stderr.write(f"tally: {message}\n  → {remedy}\n")
-    return 1
 
 
 # --- what is played -----------------------------------------------------------------------------------------------
