@@ -33,3 +33,12 @@ def test_without_the_extra_the_missing_program_is_named_too(monkeypatch: pytest.
     assert found.message == "What drives sessions is not installed. Nor is there a program /no/such/agent."
     assert "tallystick[acp]" in found.remedy
     assert refused("codex").message == "What drives sessions is not installed."
+
+
+def test_gemini_loads_no_conversation_within_the_clock_minute_of_its_beginning() -> None:
+    """It would not find it, and damage its file."""
+    gemini = registry.DRIVEN["gemini"]
+    began_at = 1_800_000_059.0  # the last second of a clock minute
+    assert gemini.loads_in(began_at, began_at + 2.0) == 63.0
+    assert gemini.loads_in(began_at, began_at + 65.0) == 0.0
+    assert all(other.loads_in(began_at, began_at) == 0.0 for name, other in registry.DRIVEN.items() if name != "gemini")

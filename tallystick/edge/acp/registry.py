@@ -94,6 +94,10 @@ class Driven(Value, frozen=True, kw_only=True):
     tool: str = ""
     """What the canary asks it to use."""
 
+    def loads_in(self, began_at: float, now: float) -> float:
+        """Seconds until a conversation that began then may be loaded; 0 where it may be at once. UTC seconds."""
+        return max(0.0, began_at + self.load_after - now)
+
 
 _TABLE: Final = (
     Driven(

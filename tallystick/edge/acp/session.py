@@ -200,9 +200,7 @@ class Session:
         if not (self.client.load and speech.loads):
             await self._around.driving.ended(self.session_id, f"{self.client.title} cannot go on with a conversation")
             raise Refused(ErrorCode.OFFLINE, "Its client cannot go on with a conversation.", "A new session is begun.")
-        early = state.opened_at + self.client.load_after - self._around.driving.now()
-        if early > 0:
-            await asyncio.sleep(early)
+        await asyncio.sleep(self.client.loads_in(state.opened_at, self._around.driving.now()))
         self._loading = Replay()
         try:
             return await speech.load(state.history, str(self.tree), self._servers())
