@@ -204,7 +204,8 @@ def test_a_way_to_try_again_that_nobody_knows_is_refused(world: World) -> None:
 def test_a_lease_names_a_holder_exactly_where_the_host_chooses(world: World) -> None:
     task_id = world.ask(to="cap:Count")
     world.refuses(ErrorCode.CONFLICT, cmd.LeaseDelivery, task_id, HOST)
-    world.refuses(ErrorCode.CONFLICT, cmd.LeaseDelivery, task_id, HOST, recipient=WORKER)
+    refused = world.refuses(ErrorCode.CONFLICT, cmd.LeaseDelivery, task_id, HOST, recipient=WORKER)
+    assert "does not hold 'Count' now" in refused.message
     named = world.ask(to=SPOKE, capability="Count")
     world.refuses(ErrorCode.CONFLICT, cmd.LeaseDelivery, named, HOST, recipient=SPOKE)
     world.act(cmd.LeaseDelivery, named, HOST)
