@@ -377,6 +377,10 @@ def test_every_verb_stands_in_the_description_and_every_real_answer_fits_it(clie
     revision = check("show", {"task": third}, as_=alice)["revision"]
     check("refuse", {"task": third, "text": "Wrong.", "revision": revision}, as_=alice)
     check("cancel", {"task": asked()}, as_=alice)
+    check("join", {"name": bob, "capabilities": ["Count"]})
+    sailed = check("sail", {"capability": "Count", "payload": "{}", "at_once": False}, as_=alice)
+    check("retreat", {"message": sailed["msg_id"]}, as_=alice)
+    check("routes", {"stats": True})
     for name in ("board", "agents", "whoami", "workspaces", "status", "activity"):
         check(name)
     check("board", {"everything": True})

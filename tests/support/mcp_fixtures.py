@@ -464,9 +464,9 @@ def main():
 
     plain = http.application
 
-    def application(door, site, mounts):
+    def application(door, site, mounts, *more):
         token = (Path(bootstrap.wire.home()) / "token").read_bytes().strip()
-        return with_token(plain(door, site, mounts), token)
+        return with_token(plain(door, site, mounts, *more), token)
 
     http.application = application
     build = bootstrap.build

@@ -218,10 +218,10 @@ class Carried:
     async def _begin(self, begin: f.Begin) -> Receipt | None:
         """Record it, then let the handler run; nothing runs where it cannot be recorded."""
         if begin.fence != self.envelope.fence:
-            await self._answer_begin(conflict("That BEGIN is of an earlier attempt.", "Drop it."))
+            await self._answer_begin(conflict("That BEGIN is of an earlier attempt.", "Nothing is to be done."))
             return _returned("The spoke began an earlier attempt.")
         if not await self._began(self.envelope.session, "BEGIN, stored by the spoke"):
-            await self._answer_begin(conflict("The message is in other hands, or over.", "Drop it."))
+            await self._answer_begin(conflict("The message is in other hands, or over.", "Nothing is to be done."))
             return Receipt(outcome="ended", detail="It was over before it began.")
         self.has_begun = True
         await self._answer_begin(None)

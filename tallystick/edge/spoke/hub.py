@@ -243,7 +243,8 @@ class Hub:
         if delivery in self._settled and of != "BEGIN":
             await visit.reply("ACK", msg_id, f.Ack(of=of, delivery=delivery))
             return
-        late = conflict("The host does not wait for that delivery: it was given up, or is in other hands.", "Drop it.")
+        why = "The host does not wait for that delivery: it was given up, or is in other hands."
+        late = conflict(why, "Nothing is to be done.")
         await visit.reply("FAIL", msg_id, refusal(late, of, delivery))
 
     def settled(self, delivery: str) -> None:
