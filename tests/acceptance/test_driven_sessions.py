@@ -33,8 +33,11 @@ def session_of(shown):
 
 
 def done(stage, *steps, **form):
-    """The session that did a task to its end."""
-    return session_of(stage.until(stage.ask(TAKE, *steps, DONE, **form), "completed"))
+    """The session that did a task to the end of its turn: until then it is not idle."""
+    task = stage.ask(TAKE, *steps, DONE, **form)
+    shown = stage.until(task, "completed")
+    eventually(lambda: any("turn ended" in line["what"] for line in stage.show(task)["history"]), "the end of its turn")
+    return session_of(shown)
 
 
 def driven(stage, name):
