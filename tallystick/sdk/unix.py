@@ -20,6 +20,9 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _CALL = 1
 """The number of the one call on this connection."""
 
+_PIECE = 65536
+"""So many bytes wait at most for the end of a turn of the loop."""
+
 
 def unix_dial(sender: str = "", workspace: str = "") -> Dial:
     """Opens links to the local host, and starts one where there is none (unless this is a session that a host made).
@@ -78,7 +81,7 @@ class UnixLink(asyncio.Protocol):
         }
         self._transport: asyncio.Transport | None = None
         self._rest = b""
-        self._together: list[bytes] = []
+        self._together = bytearray()
         """What is sent at the end of this turn of the loop, in one piece."""
         self._frames: deque[Frame] = deque()
         self._reader: asyncio.Future[None] | None = None
@@ -144,13 +147,15 @@ class UnixLink(asyncio.Protocol):
             raise LinkLost(str(self._end or "closed"))
         if not self._together:
             asyncio.get_running_loop().call_soon(self._write)
-        self._together += (b'{"id":1,"frame":', _encode(frame), b"}\n")
+        self._together += b'{"id":1,"frame":' + _encode(frame) + b"}\n"
+        if len(self._together) >= _PIECE:
+            self._write()
         while self._can_write:
             await asyncio.shield(self._can_write)
 
     def _write(self) -> None:
         if self._together and self._transport:
-            self._transport.write(b"".join(self._together))
+            self._transport.write(bytes(self._together))
         self._together.clear()
 
     async def receive(self) -> Frame:

@@ -21,6 +21,9 @@ from tallystick.edge.api.strict import parse
 
 _encode = msgspec.json.Encoder().encode
 
+_PIECE = 65536
+"""So many bytes wait at most for the end of a turn."""
+
 BUSY = unavailable("The host is stopping and takes no new requests.", "Try again in a moment.")
 """What whoever asks meanwhile is told."""
 
@@ -69,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._is_greeted = False
         self._can_write: asyncio.Future[None] | None = None
         self._late: asyncio.TimerHandle | None = None
-        self._together: list[bytes] = []
+        self._together = bytearray()
         """What is sent at the end of this turn of the loop, in one piece."""
         self._ancestors: tuple[tuple[str, str], ...] | None = None
 
@@ -260,12 +263,14 @@ class Connection(asyncio.Protocol):
         together is told together, with one call of the kernel and one waking of the client."""
         if not self._together:
             asyncio.get_running_loop().call_soon(self._send, b"")
-        self._together += (_encode(message), b"\n")
+        self._together += _encode(message) + b"\n"
+        if len(self._together) >= _PIECE:  # the transport has to know how much waits, to say that it is too much
+            self._send(b"")
 
     def _send(self, line: bytes) -> None:
         """A line, after what waits for the end of the turn."""
         if self._together:
-            line = b"".join((*self._together, line))
+            line = bytes(self._together) + line
             self._together.clear()
         if line and self._transport:
             self._transport.write(line)
