@@ -209,6 +209,25 @@ async def test_another_body_under_the_same_key_is_a_conflict(bench: Bench, is_ru
     bench.gate.set()
 
 
+@pytest.mark.parametrize("is_running", [True, False])
+async def test_a_payload_and_a_context_whose_keys_stand_in_another_order_are_the_same(
+    bench: Bench, is_running: bool
+) -> None:
+    bench.gate.clear()
+    one = await bench.hub.deliver("Echo", {"a": 1, "b": {"x": 1, "y": 2}}, dedup_key="k", context={"m": 1, "n": 2})
+    await bench.hub.until(lambda: len(bench.ran) == 1)
+    if not is_running:
+        bench.gate.set()
+        await bench.hub.got("RESULT")
+    two = await bench.hub.deliver("Echo", {"b": {"y": 2, "x": 1}, "a": 1}, dedup_key="k", context={"n": 2, "m": 1})
+    await bench.hub.until(lambda: bench.hub.count("BEGIN") == 2)
+    bench.gate.set()
+    told = {(await bench.hub.got("RESULT"))["body"]["delivery"] for _ in range(2 if is_running else 1)}
+    assert two["body"]["delivery"] in told
+    assert (one["body"]["delivery"] in told) is is_running
+    assert len(bench.ran) == 1
+
+
 async def test_a_key_counts_among_those_of_its_caller(bench: Bench) -> None:
     await bench.hub.deliver("Echo", 1, dedup_key="k", caller="ann")
     await bench.hub.deliver("Echo", 2, dedup_key="k", caller="bob")
