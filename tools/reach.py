@@ -72,7 +72,9 @@ _HEAD = f"""# REACH-RPC {frames.VERSION}
 
 What the host, spokes and clients send each other. One frame is one JSON object, `{{"header": {{…}}, "body": {{…}}}}`. A
 key that stands twice, a field that is not known, a value of another type: refused with `FAIL` and the place. An unknown
-kind of frame is refused and the connection lives on; another version ends it. What is not said is left out.
+kind of frame is refused and the connection lives on; another version ends it. What is not said is left out. A frame
+that is no strict JSON (nested deeper than 64, say) is refused with the `msg_id` that can still be read of it, and the
+connection lives on; a line of the Unix socket that does not even tell its call is answered by `"id": null`.
 
 `msg_id` names the message that a frame is about: an answer carries the one of what it answers, and says in `of` which
 kind of frame that was. ANCHOR, HEARTBEAT, FETCH, DRAIN and SETTLE have ids of their own.
