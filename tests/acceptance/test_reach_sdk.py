@@ -278,9 +278,12 @@ async def test_without_an_answer_in_time_the_error_says_how_far_it_came(local: H
     assert caught.value.task_id
 
 
-async def test_a_spoke_that_left_in_order_is_offline_at_once(local: Harbour) -> None:
-    await (await local.spoke({"Away": echo})).stop()
-    async with local.client() as client:
+@pytest.mark.parametrize("harbour", ["unix", "posted"], indirect=True)
+async def test_a_spoke_that_left_in_order_is_offline_at_once(harbour: Harbour) -> None:
+    spoke = await harbour.spoke({"Away": echo})
+    async with harbour.client() as client:
+        await client.sail("Away", 1)
+        await spoke.stop()
         with pytest.raises(ReachOffline, match="Every holder of 'Away' is offline: @s-1"):
             await client.sail("Away", 1)
 

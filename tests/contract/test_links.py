@@ -224,6 +224,35 @@ async def test_heartbeats_are_acknowledged_and_a_drained_spoke_gets_nothing_new(
     assert spoke.came.empty()
 
 
+async def test_a_posted_to_spoke_that_drained_is_offline_once_its_last_message_is_settled(
+    haven: Haven, client: End
+) -> None:
+    async def status() -> str:
+        (route,) = (await haven.desk.routes(await haven.person())).routes
+        return str(route.status)
+
+    async def says(kind: str) -> None:
+        await spoke.say(kind, source_spoke="echo-1")
+        assert (await spoke.hear("ACK"))["body"] == {"of": kind}
+
+    spoke = await haven.end("posted")
+    await spoke.anchor()
+    await client.sail()
+    sail = await spoke.begin()
+    await says("DRAIN")
+    assert await status() == "draining"
+    await spoke.about(sail, "RESULT", payload=1)
+    await spoke.hear("ACK")
+    assert await status() == "offline"
+    for kind in ("HEARTBEAT", "DRAIN"):
+        await says(kind)
+        assert await status() == "offline"
+    await spoke.anchor()
+    assert await status() == "online"
+    await says("DRAIN")
+    assert await status() == "offline"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_unknown_frame_is_refused_and_the_connection_lives_on(haven: Haven, kind: str) -> None:
     spoke = await haven.end(kind)
