@@ -562,8 +562,15 @@ def ended(tmp_path: Path, handler: Any) -> list[dict[str, Any]]:
         await found.hub.until(lambda: found.ran == [1] or started.is_set())
 
     started.clear()
-    asyncio.run(main())
-    bench[0].spoke._running._store.close()
+    try:
+        asyncio.run(main())
+    finally:
+        bench[0].spoke._running._store.close()
+    return found_again(tmp_path)
+
+
+def found_again(tmp_path: Path) -> list[dict[str, Any]]:
+    """What the next process finds in the store."""
 
     async def again() -> list[dict[str, Any]]:
         found = Bench(tmp_path / "echo.db")
@@ -584,6 +591,15 @@ def test_a_coroutine_that_ends_with_its_loop_is_kept_as_canceled(tmp_path: Path)
         await asyncio.Event().wait()
 
     assert ended(tmp_path, handle) == [{"state": "failed"}]
+
+
+def test_ctrl_c_in_a_coroutine_ends_the_program_and_its_message_is_kept_as_failed(tmp_path: Path) -> None:
+    async def handle(_: ReachMessage) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ended(tmp_path, handle)
+    assert found_again(tmp_path) == [{"state": "failed"}]
 
 
 def test_a_thread_that_goes_on_after_its_loop_stays_begun(tmp_path: Path) -> None:
