@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,7 +26,8 @@ from tallystick import (
     ReachTimeout,
     Spoke,
 )
-from tallystick.app.desk import forms
+from tallystick.app.desk import forms, reach
+from tallystick.core.identity import short
 from tallystick.edge.spoke.line import LinkLine
 from tallystick.sdk import ContextSlice, LinkLost, MemoryLink, Schema
 from tests.support.ends import PATIENCE, Haven
@@ -404,8 +406,35 @@ async def test_what_a_person_says_of_a_whole_workspace_or_of_everything_reaches_
     works = spoke._running.works
     await desk.set_mode(person, mode, target)
     await eventually(lambda: works.is_held)
+    words = {"drain": "draining", "pause": "paused", "stop": "stopped"}
+    what = {"workspace": "workspace default", "all": "everything"}[target]
+    assert shown(await desk.routes(person)) == [("draining", f"{what} is {words[mode]}")]
     await desk.set_mode(person, "resume", target)
     await eventually(lambda: not works.is_held)
+    assert shown(await desk.routes(person)) == [("online", "")]
+
+
+def shown(form: reach.Routes) -> list[tuple[str, str]]:
+    return [(route.status, route.why) for route in form.routes]
+
+
+async def test_the_routes_say_who_wants_a_spoke_drained_and_only_where_that_is_so(local: Harbour) -> None:
+    desk, person = local.haven.desk, await local.haven.person()
+    spoke = await local.spoke({"Echo": echo}, "s-1")
+    (agent,) = [agent for agent in desk.directory.agents.values() if agent.alias == "s-1"]
+    (session,) = desk.directory.open_sessions[agent.agent_id]
+    await desk.set_mode(person, "drain", session)
+    await desk.set_mode(person, "pause", "@s-1")
+    told = f"@s-1 is paused, its session {short(session)} is draining"
+    assert shown(await desk.routes(person)) == [("draining", told)]
+    for target in ("@s-1", session):
+        await desk.set_mode(person, "resume", target)
+    (other := local.place / "other").mkdir()
+    subprocess.run(["git", "init", "-q", other], check=True)  # noqa: ASYNC221 - before anything waits
+    place = await desk.register_workspace(person, str(other))
+    await desk.set_mode(await desk.guest(local.haven.facts, workspace=place.name), "drain", "workspace")
+    await spoke.drain()
+    assert shown(await desk.routes(person)) == [("draining", "its program drains it")]
 
 
 async def test_a_spoke_that_comes_while_a_person_has_it_drained_is_told_so(local: Harbour) -> None:

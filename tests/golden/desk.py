@@ -466,6 +466,20 @@ CANNED: dict[str, Any] = {
                 workspace="shop",
                 standing=True,
             ),
+            reach.RouteShown(
+                capability="FileSummarize",
+                version="1.0",
+                spoke="summary-03",
+                endpoint="spoke",
+                weight=1,
+                domain="",
+                load=1,
+                concurrency=1,
+                last_seen=2.5,
+                status="draining",
+                workspace="shop",
+                why="workspace shop is draining",
+            ),
         ),
         stats=(
             reach.CapabilityShown(

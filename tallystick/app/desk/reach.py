@@ -156,6 +156,8 @@ class RouteShown(Form, frozen=True, kw_only=True):
     """Seconds ago; null where nothing was heard since the host started, or nothing has to be."""
     status: str
     workspace: str
+    why: str = ""
+    """Of `draining`: what people stopped, paused or drained, or that its own program wants it so; else empty."""
     first: bool = False
     """It was the first to offer this capability in this domain here."""
     pinned: bool = False

@@ -32,7 +32,7 @@ def _row(route: reach.RouteShown) -> Sequence[str | Paint]:
         route.capability,
         route.version,
         name,
-        Paint(route.status, _COLOURS.get(route.status, "")),
+        Paint(route.status + (f" ({route.why})" if route.why else ""), _COLOURS.get(route.status, "")),
         f"{route.load}/{route.concurrency}",
         str(route.weight),
         route.domain,
