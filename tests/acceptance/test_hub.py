@@ -194,6 +194,10 @@ async def test_what_a_waiting_message_waits_for_is_told_with_it_and_its_trace_un
         sailed = await hub.sail("Mend")
         told = "registered for 'Mend': @mender (draining, last heard 0 s ago)"
         assert hub.routing.waits_for(hub.work(sailed.task_id)) == told
+        await hub.spoke("mender", "Mend")
+        pause = cmd.SetWorkspaceMode(workspace_id=hub.workspace, mode="paused")
+        await hub.executor.execute(pause, hub.guest().actor, workspace=hub.workspace)
+        assert hub.routing.waits_for(hub.work(sailed.task_id)) == told, "its workspace takes nothing new"
         await hub.pass_time(31)
         await hub.outcome(sailed.task_id)
         assert hub.routing.waits_for(hub.work(sailed.task_id)) == ""

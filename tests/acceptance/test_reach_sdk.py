@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from tallystick import (
     Spoke,
 )
 from tallystick.app.desk import forms, reach
+from tallystick.core.errors import Refused
 from tallystick.core.identity import short
 from tallystick.edge.spoke.line import LinkLine
 from tallystick.sdk import ContextSlice, LinkLost, MemoryLink, Schema
@@ -129,6 +130,13 @@ async def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 async def eventually(condition: Callable[[], Any]) -> Any:
     async with asyncio.timeout(PATIENCE):
         while not (found := condition()):  # noqa: ASYNC110 - whatever it is, bounded
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def seen(look: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(PATIENCE):
+        while not (found := await look()):  # noqa: ASYNC110 - whatever it is, bounded
             await asyncio.sleep(0.01)
     return found
 
@@ -266,6 +274,33 @@ async def test_nobody_who_offers_it_is_no_route(local: Harbour) -> None:
             await client.sail("Nothing", 1)
     assert caught.value.code == "no_route"
     assert caught.value.remedy
+    desk, person = local.haven.desk, await local.haven.person()
+
+    async def found() -> Any:
+        return [line for line in (await desk.activity(person)).events if "no_route" in line.what]
+
+    (noted,) = await seen(found)
+    assert (await desk.trace(person, noted.trace)).events == (noted,)
+    with pytest.raises(Refused, match="is no whole id of a trace"):
+        await desk.trace(person, short(noted.trace))
+
+
+async def test_a_handler_that_says_nothing_for_long_is_shown_as_suspected(local: Harbour) -> None:
+    async def never(_: ReachMessage) -> None:
+        await asyncio.Event().wait()
+
+    await local.spoke({"Never": never})
+    desk, person = local.haven.desk, await local.haven.person()
+    async with local.client() as client:
+        handle = await client.sail("Never", 1, timeout_ms=60_000, wait=False, stall_after_ms=1)
+
+        async def suspected() -> Any:
+            return (await desk.show(person, handle.task_id)).suspected
+
+        await seen(suspected)
+        assert await handle.state() == "REACHED"
+        with pytest.raises(ReachRefused, match="stall_after_ms=0 is not from 1"):
+            await client.sail("Never", 1, stall_after_ms=0)
 
 
 async def test_without_an_answer_in_time_the_error_says_how_far_it_came(local: Harbour) -> None:
@@ -435,6 +470,12 @@ async def test_the_routes_say_who_wants_a_spoke_drained_and_only_where_that_is_s
     await desk.set_mode(await desk.guest(local.haven.facts, workspace=place.name), "drain", "workspace")
     await spoke.drain()
     assert shown(await desk.routes(person)) == [("draining", "its program drains it")]
+    await spoke.stop()
+    await desk.set_mode(person, "drain", "workspace")
+    assert shown(await desk.routes(person)) == [("offline", "workspace default is draining")]
+    with pytest.raises(Refused) as caught:
+        await desk.ask(person, forms.Ask(address="cap:Echo", title="t"))
+    assert "tally resume workspace" in caught.value.remedy
 
 
 async def test_a_spoke_that_comes_while_a_person_has_it_drained_is_told_so(local: Harbour) -> None:

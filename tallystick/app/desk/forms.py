@@ -203,6 +203,8 @@ class Line(Form, frozen=True, kw_only=True):
     error: str = ""
     link: str = ""
     """Of a message to a capability: its link before and after, as `IDLE → PROVISIONED`, or the one it stayed at."""
+    trace: str = ""
+    """Of what belongs to no task, as a refused request: the trace that it began, where there is one."""
 
 
 class RunShown(Form, frozen=True, kw_only=True):

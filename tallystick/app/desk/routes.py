@@ -63,7 +63,7 @@ class RouteTable(Ground):
             load=self.s.routing.load(agent, offer.name),
             concurrency=holder.slots,
             last_seen=round(last, 1) if last is not None else None,
-            status="draining" if held else status,
+            status="draining" if held and status != "offline" else status,
             workspace=place.name,
             why=held or own,
             first=self._first(offer.name, offer.domain, workspace) == agent.agent_id,
