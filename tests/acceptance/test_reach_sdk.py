@@ -467,7 +467,10 @@ async def test_the_routes_say_who_wants_a_spoke_drained_and_only_where_that_is_s
     (other := local.place / "other").mkdir()
     subprocess.run(["git", "init", "-q", other], check=True)  # noqa: ASYNC221 - before anything waits
     place = await desk.register_workspace(person, str(other))
-    await desk.set_mode(await desk.guest(local.haven.facts, workspace=place.name), "drain", "workspace")
+    elsewhere = await desk.guest(local.haven.facts, workspace=place.name)
+    await desk.set_mode(elsewhere, "drain", "workspace")
+    found = await desk.routes(elsewhere)
+    assert (found.workspace, found.routes[0].workspace) == (place.name, "default")
     await spoke.drain()
     assert shown(await desk.routes(person)) == [("draining", "its program drains it")]
     await spoke.stop()

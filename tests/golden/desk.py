@@ -436,6 +436,7 @@ CANNED: dict[str, Any] = {
     "leave": forms.Done(detail="@tester left shop."),
     "rename": forms.Done(detail="@tester is now @qa."),
     "routes": reach.Routes(
+        workspace="shop",
         routes=(
             reach.RouteShown(
                 capability="FileSummarize",
@@ -477,8 +478,8 @@ CANNED: dict[str, Any] = {
                 concurrency=1,
                 last_seen=2.5,
                 status="draining",
-                workspace="shop",
-                why="workspace shop is draining",
+                workspace="default",
+                why="workspace default is draining",
             ),
         ),
         stats=(

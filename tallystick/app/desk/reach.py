@@ -184,6 +184,8 @@ class Routes(Form, frozen=True, kw_only=True):
 
     routes: tuple[RouteShown, ...]
     stats: tuple[CapabilityShown, ...] = ()
+    workspace: str = ""
+    """The name of the one that was looked from; a route may be in `default` as well."""
 
 
 class TokenMade(Form, frozen=True, kw_only=True):

@@ -32,7 +32,8 @@ class RouteTable(Ground):
         counted = [await self._counted(name) for name in names] if stats else []
         shown = [self._route(*pair) for pair in found]
         shown.sort(key=lambda route: route.status == "offline")  # who is there stands first
-        return reach.Routes(routes=tuple(shown), stats=tuple(counted))
+        place = self.directory.workspaces[guest.workspace].name
+        return reach.Routes(routes=tuple(shown), stats=tuple(counted), workspace=place)
 
     def _visible(self, guest: Guest) -> list[tuple[Holder, str]]:
         """Each offer in the caller's workspace, then in `default`, with where it is."""
