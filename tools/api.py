@@ -128,8 +128,9 @@ Then requests, each with a number of its own, answered in any order:
 ```
 
 `as` is the agent to act as; `workspace`, or `cwd` (the caller's directory), where; `env` and `tty` what surrounds
-the caller. `{"id": 1, "interrupt": true}` tells a running call that its caller wants no more. Besides the verbs
-there are `status`, `down`, `hook` (for hooks) and `cli` (for `tally` itself).
+the caller. `{"id": 1, "interrupt": true}` tells a running call that its caller wants no more. A line that
+is no strict JSON is refused by its number, or with `"id": null` where that cannot be read, and the connection goes
+on. Besides the verbs there are `status`, `down`, `hook` (for hooks) and `cli` (for `tally` itself).
 """
 
 _HTTP = """## HTTP

@@ -72,7 +72,9 @@ _HEAD = f"""# REACH-RPC {frames.VERSION}
 
 What the host, spokes and clients send each other. One frame is one JSON object, `{{"header": {{…}}, "body": {{…}}}}`. A
 key that stands twice, a field that is not known, a value of another type: refused with `FAIL` and the place. An unknown
-kind of frame is refused and the connection lives on; another version ends it. What is not said is left out.
+kind of frame is refused and the connection lives on; another version ends it. What is not said is left out. A frame
+that is no strict JSON (nested deeper than 64, say) is refused with the `msg_id` that can still be read of it, and the
+connection lives on; a line of the Unix socket that does not even tell its call is answered by `"id": null`.
 
 `msg_id` names the message that a frame is about: an answer carries the one of what it answers, and says in `of` which
 kind of frame that was. ANCHOR, HEARTBEAT, FETCH, DRAIN and SETTLE have ids of their own.
@@ -80,7 +82,8 @@ kind of frame that was. ANCHOR, HEARTBEAT, FETCH, DRAIN and SETTLE have ids of t
 A handler runs after the ACK of its BEGIN, never before; the host gives that ACK after BEGIN is in its log. Without a
 recorded BEGIN nothing has run. RESULT and FAIL are sent again until they are acknowledged or refused.
 
-A spoke that sends DRAIN takes nothing new until it is anchored again. The host sends DRAIN where people stop, pause or
+A spoke that sends DRAIN takes nothing new until it is anchored again; one that frames are posted to is offline as soon
+as it has nothing left, because no connection tells when it goes. The host sends DRAIN where people stop, pause or
 drain the spoke, its session, its workspace or everything: the spoke acknowledges, refuses what still comes with
 `unavailable`, and finishes what it has; what that is may be taken back by RETREAT. Once people resume it, the host
 sends the ACK of its ANCHOR once more, without `resume` and `secret`: from then on it takes work again. A spoke that

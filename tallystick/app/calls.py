@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from tallystick.core.errors import Refused
+
 
 class Terminal(msgspec.Struct, frozen=True):
     """What the client's standard streams are."""
@@ -41,6 +43,14 @@ class CallerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The domains that its token is registered for; None where it has none, as on the local socket."""
     workspace: str = ""
     """The id of the one workspace that its token opens; empty for any."""
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """What comes in place of a frame that is no strict JSON: it counts for nothing, and who sent it is told so."""
+
+    refused: Refused
+    text: bytes
+    """Of the frame, as it came: it may still tell which one it was."""
 
 
 class Call(Protocol):
@@ -81,8 +91,8 @@ class Call(Protocol):
         ...
 
     def listen(self, take: Callable[[Any], None]) -> None:
-        """From now on the client's frames of this call go to `take`, in order, those that came before first. It must
-        not wait, and raises nothing."""
+        """From now on the client's frames of this call go to `take`, in order, those that came before first; in place
+        of one that is no strict JSON goes an `Unread`. It must not wait, and raises nothing."""
         ...
 
     def hold(self, is_held: bool) -> None:

@@ -154,10 +154,10 @@ class Routing:
         """What is known of a spoke's process; None where none was there since the host started."""
         return self._connected.get(session)
 
-    def status(self, agent: Agent) -> str:
+    def status(self, agent: Agent, workspace: str = "") -> str:
         """`online`, `suspect` (shown, chosen last), `draining`, `returning` (its connection is gone, its lease is not)
         or `offline`. Whom the host starts itself is online."""
-        if agent_mode(agent, self._heads.directory) != "running":
+        if agent_mode(agent, self._heads.directory, workspace) != "running":
             return "draining"  # a person has it take nothing new
         if agent.connection != DOOR:
             return "online"
@@ -361,16 +361,16 @@ class Routing:
         found = self.holders_of(task)
         if not found:
             return f"nobody is registered for {task.capability!r}"
-        told = ", ".join(f"@{holder.agent.alias} ({self._how(holder)})" for holder in found[:_TOLD])
+        told = ", ".join(f"@{holder.agent.alias} ({self._how(holder, task)})" for holder in found[:_TOLD])
         more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
         return f"registered for {task.capability!r}: {told}{more}"
 
-    def _how(self, holder: Holder) -> str:
+    def _how(self, holder: Holder, task: Task) -> str:
         """How a holder is there at this moment."""
         agent = holder.agent
         if agent.connection not in PUSHED:
             return "it has not taken it"
-        heard, status = self.last_seen(agent), self.status(agent)
+        heard, status = self.last_seen(agent), self.status(agent, task.workspace)
         if agent.connection == DOOR and status != "online":
             ago = f"last heard {heard:.0f} s ago" if heard is not None else "not heard since the host started"
             return f"{status}, {ago}"

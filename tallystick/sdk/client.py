@@ -122,7 +122,8 @@ class ReachClient:
         - `retry`: `retreat` tries again, 2 4 8 16 32 s apart, what provably did not begin; `none` never.
         - `wait`: False returns a `ReachHandle` as soon as the host has the message on its disk.
         - `more`: `domain`, `parent` (a task; default: the one in hand), `title`, `on_failure` (who is told: `@name` or
-          `cap:NAME`), `review_by` (`@name`), `reply_to` (a capability that the result is sent on to: `NAME`).
+          `cap:NAME`), `review_by` (`@name`), `reply_to` (a capability that the result is sent on to: `NAME`),
+          `stall_after_ms` (how long it may run without progress until it is shown as suspected).
 
         Raises `ReachNoRoute`, `ReachOffline`, `ReachTimeout`, `ReachUnverified`, or `ReachRefused` with the code
         `failed` where the handler raised, `invalid`, `conflict`, `denied`, `unavailable` and so on.
@@ -171,7 +172,7 @@ class ReachClient:
             raise invalid(
                 f"A dispatch has 1 to {_PARTS} parts; this has {len(requests)}.", "Send the rest in another dispatch."
             )
-        _check_timeout(timeout_ms)
+        _check_ms("timeout_ms", timeout_ms)
         group = new_id("grp")
         return list(await asyncio.gather(*(self._one(request, timeout_ms, group) for request in requests)))
 
@@ -255,7 +256,7 @@ class ReachClient:
     ) -> tuple[Frame, Schema]:
         """The SAIL, checked as far as this side can."""
         name = target_of(target)
-        _check_timeout(timeout_ms)
+        _check_ms("timeout_ms", timeout_ms)
         checks = target.checks if isinstance(target, Capability) else _ANYTHING
         found = plain(payload, f"payload for capability {name}")
         checks.check_payload(found, f"capability {name}")
@@ -268,13 +269,15 @@ class ReachClient:
                 raise invalid(f"{key}={told[key]!r} is not known.", f"Use {usual!r} or {others[0]!r}.")
             if told[key] != usual:
                 body[key] = told[key]
+        if told.get(_STALL) is not None:
+            body[_STALL] = _check_ms(_STALL, told[_STALL])
         context = slice_of(told["context"])
         if context:
             body["context"] = context
         hand = IN_HAND.get()
         if hand:
             body.setdefault("parent", hand.task_id)
-        unknown = set(told) - {*_BODY, *_CHOICES, *_HEADER, "context"}
+        unknown = set(told) - {*_BODY, *_CHOICES, *_HEADER, _STALL, "context"}
         if unknown:
             raise invalid(f"{min(unknown)!r} is no part of a request.", "Use the arguments of `sail`.")
         header = {key: _text(told[key], key) for key in _HEADER if told.get(key)}
@@ -306,6 +309,7 @@ def _outcome(voyage: Voyage, seconds: float) -> ReachResult:
 
 _BODY = ("domain", "parent", "group", "title", "on_failure", "review_by")
 _HEADER = ("dedup_key", "reply_to")
+_STALL = "stall_after_ms"
 _CHOICES = {"to": ("one", "all"), "retry": ("retreat", "none")}
 
 
@@ -317,9 +321,10 @@ def _text(value: Any, name: str) -> str:
     return value
 
 
-def _check_timeout(timeout_ms: Any) -> None:
-    if type(timeout_ms) is not int or not 1 <= timeout_ms <= _LONGEST_MS:
-        raise invalid(f"timeout_ms={timeout_ms!r} is not from 1 to {_LONGEST_MS} (7 days).", "Give milliseconds.")
+def _check_ms(name: str, given: Any) -> int:
+    if type(given) is not int or not 1 <= given <= _LONGEST_MS:
+        raise invalid(f"{name}={given!r} is not from 1 to {_LONGEST_MS} (7 days).", "Give milliseconds.")
+    return given
 
 
 def _late(voyage: Voyage, seconds: float) -> ReachTimeout:

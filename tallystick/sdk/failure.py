@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from typing import Final
 
 from tallystick.sdk.errors import ReachError
@@ -46,6 +47,8 @@ def _may_tell(code: object) -> bool:
 
 
 def _said(error: BaseException) -> str:
+    if isinstance(error, CancelledError) and not error.args:
+        return "the handler raised it, or awaited what was cancelled; nobody cancelled the message"
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - an exception that cannot say what it is is still a failure

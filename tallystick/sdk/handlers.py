@@ -34,7 +34,9 @@ def is_coroutine(handler: Handler) -> bool:
 async def outcome_of(
     handler: Handler, capability: Capability, message: ReachMessage, spoke_id: str, threads: ThreadPoolExecutor
 ) -> Outcome:
-    """Run the handler to its end. Whatever it raises becomes an outcome, cancellation apart."""
+    """Run the handler to its end. Whatever it raises becomes an outcome: `sys.exit` ends this message and not the
+    program, which is not the handler's. A cancellation from outside goes on, and so does KeyboardInterrupt: that is the
+    person's."""
     IN_HAND.set(InHand(spoke_id, message.task_id, message.trace_id, message.header.traceparent))
     where = f"capability {capability.name}"
     try:
@@ -49,10 +51,20 @@ async def outcome_of(
     except Thrown as thrown:
         log.exception("The handler of %s failed on message %s", capability.name, message.msg_id, exc_info=thrown.cause)
         return failure_of(thrown.cause, message.msg_id)
-    except Exception as error:
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and _is_canceled():
+            raise
         log.exception("The handler of %s failed on message %s", capability.name, message.msg_id)
         return failure_of(error, message.msg_id)
     return Outcome(payload=payload)
+
+
+def _is_canceled() -> bool:
+    """Whether somebody cancelled the task of this handler; else it raised that itself, or awaited what was."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _called(handler: Handler, message: ReachMessage, threads: ThreadPoolExecutor) -> Any:

@@ -49,7 +49,8 @@ class Spoke:
       `~/.local/state/tallystick/spokes`), in a folder for the host it belongs to; not in `TALLY_HOME`, which is the
       host's alone. The directory of one that is named here is made where it is not there, and the log says so. A file
       belongs to one spoke of one host, and is opened by one process at a time.
-    - `workspace`: where it offers them; default: that of the working directory, else `default`.
+    - `workspace`: where it offers them; default: that of the working directory, else `default`. With `hub_url` the one
+      that its token opens, else `default`.
     - `endpoint`: the spoke's own `https://…` address, for a program behind a web server that keeps no connection: the
       host posts to it, and the program mounts `spoke.app` (ASGI) there. Needs `hub_url`. What is posted is taken only
       with the host's signature, not older than five minutes, and once.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
 from tallystick import wire
 from tallystick.sdk.address import Address, query
@@ -17,6 +17,7 @@ from tallystick.sdk.frames import Frame
 from tallystick.sdk.link import Dial, Link, LinkLost
 
 _PATH = "/reach/v1"
+_LEAVES = 1000
 _RESTART = 1012
 _OPEN_SECONDS = 10.0
 _CLOSE_SECONDS = 1.0
@@ -63,7 +64,7 @@ class WebSocketLink:
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
-        self._closing: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     async def send(self, frame: Frame) -> None:
         """See `Link`."""
@@ -83,9 +84,17 @@ class WebSocketLink:
             raise LinkLost("The host sent a message that is no JSON object.") from None
 
     def close(self) -> None:
-        """See `Link`."""
-        if self._closing is None:
-            self._closing = asyncio.ensure_future(self._socket.close())
+        """See `Link`. Without a task: a loop that is ending would leave one behind. A host that does not read the
+        goodbye in time is left all the same."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        socket = self._socket
+        with suppress(WebSocketException):  # it was closed from the other side
+            socket.protocol.send_close(_LEAVES)
+            socket.transport.write(b"".join(socket.protocol.data_to_send()))
+        socket.transport.close()
+        socket.loop.call_later(_CLOSE_SECONDS, socket.transport.abort)
 
 
 def _refusal(error: InvalidStatus, address: Address) -> ReachError | LinkLost:

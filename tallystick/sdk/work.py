@@ -13,6 +13,7 @@ from tallystick.sdk.capability import Capability
 from tallystick.sdk.channel import Channel, pauses
 from tallystick.sdk.context import slice_from
 from tallystick.sdk.errors import ReachError
+from tallystick.sdk.failure import failure_of
 from tallystick.sdk.fetching import fetched
 from tallystick.sdk.frames import Heard, Sail, frame
 from tallystick.sdk.handlers import Handler, is_coroutine, outcome_of
@@ -200,7 +201,8 @@ class Work:
 
     def _result(self, handling: asyncio.Task[Outcome]) -> Outcome:
         if not handling.cancelled():
-            return handling.result()
+            error = handling.exception()
+            return handling.result() if error is None else failure_of(error, self.ask.message)
         return Outcome(code="canceled", message=self.why_canceled or "The handler was cancelled in its own process.")
 
     async def _at_the_end_of_the_loop(self, handling: asyncio.Task[Outcome]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tallystick.app.desk import forms
 from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.app.views.show import lines
 from tallystick.core import commands as cmd
@@ -194,6 +195,10 @@ async def test_what_a_waiting_message_waits_for_is_told_with_it_and_its_trace_un
         sailed = await hub.sail("Mend")
         told = "registered for 'Mend': @mender (draining, last heard 0 s ago)"
         assert hub.routing.waits_for(hub.work(sailed.task_id)) == told
+        await hub.spoke("mender", "Mend")
+        pause = cmd.SetWorkspaceMode(workspace_id=hub.workspace, mode="paused")
+        await hub.executor.execute(pause, hub.guest().actor, workspace=hub.workspace)
+        assert hub.routing.waits_for(hub.work(sailed.task_id)) == told, "its workspace takes nothing new"
         await hub.pass_time(31)
         await hub.outcome(sailed.task_id)
         assert hub.routing.waits_for(hub.work(sailed.task_id)) == ""
@@ -244,6 +249,32 @@ async def test_the_same_message_again_is_the_first_one(tmp_path: Path) -> None:
             await hub.sail(key="day-1", payload='{"other":1}')
         assert caught.value.code is ErrorCode.CONFLICT
         assert len(hub.spokes.sent) == 1
+
+
+async def test_a_payload_whose_keys_stand_in_another_order_is_the_same_and_any_other_is_not(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        first = await hub.sail(key="day-1", payload='{"a":{"x":1,"y":[1,2]},"b":12345678901234567890123}')
+        again = await hub.sail(key="day-1", payload='{"b": 12345678901234567890123, "a": {"y": [1, 2], "x": 1}}')
+        assert (again.task_id, again.duplicate) == (first.task_id, True)
+        for other in ('{"a":{"x":1,"y":[2,1]},"b":12345678901234567890123}', '{"a":{"x":1,"y":[1,2]},"b":1}', "{"):
+            with pytest.raises(Refused) as caught:
+                await hub.sail(key="day-1", payload=other)
+            assert caught.value.code is ErrorCode.CONFLICT
+
+
+async def test_what_people_ask_of_a_capability_is_the_same_however_its_json_is_written(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        asked = [
+            await hub.desk.ask(hub.guest(), forms.Ask(address="cap:Count", title="t", body=body, key="day-1"))
+            for body in ('{"a":1,"b":2}', '{"b": 2, "a": 1}')
+        ]
+        assert [receipt.duplicate for receipt in asked] == [False, True]
+        for other in ('{"a":2,"b":1}', "{a b", "[" * 5000):
+            with pytest.raises(Refused) as caught:
+                await hub.desk.ask(hub.guest(), forms.Ask(address="cap:Count", title="t", body=other, key="day-1"))
+            assert caught.value.code is ErrorCode.CONFLICT
 
 
 async def test_all_who_hold_it_get_it_once_each(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from tallystick import (
     ReachTimeout,
     Spoke,
 )
-from tallystick.app.desk import forms
+from tallystick.app.desk import forms, reach
+from tallystick.core.errors import Refused
+from tallystick.core.identity import short
 from tallystick.edge.spoke.line import LinkLine
 from tallystick.sdk import ContextSlice, LinkLost, MemoryLink, Schema
 from tests.support.ends import PATIENCE, Haven
@@ -127,6 +130,13 @@ async def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 async def eventually(condition: Callable[[], Any]) -> Any:
     async with asyncio.timeout(PATIENCE):
         while not (found := condition()):  # noqa: ASYNC110 - whatever it is, bounded
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def seen(look: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(PATIENCE):
+        while not (found := await look()):  # noqa: ASYNC110 - whatever it is, bounded
             await asyncio.sleep(0.01)
     return found
 
@@ -264,6 +274,33 @@ async def test_nobody_who_offers_it_is_no_route(local: Harbour) -> None:
             await client.sail("Nothing", 1)
     assert caught.value.code == "no_route"
     assert caught.value.remedy
+    desk, person = local.haven.desk, await local.haven.person()
+
+    async def found() -> Any:
+        return [line for line in (await desk.activity(person)).events if "no_route" in line.what]
+
+    (noted,) = await seen(found)
+    assert (await desk.trace(person, noted.trace)).events == (noted,)
+    with pytest.raises(Refused, match="is no whole id of a trace"):
+        await desk.trace(person, short(noted.trace))
+
+
+async def test_a_handler_that_says_nothing_for_long_is_shown_as_suspected(local: Harbour) -> None:
+    async def never(_: ReachMessage) -> None:
+        await asyncio.Event().wait()
+
+    await local.spoke({"Never": never})
+    desk, person = local.haven.desk, await local.haven.person()
+    async with local.client() as client:
+        handle = await client.sail("Never", 1, timeout_ms=60_000, wait=False, stall_after_ms=1)
+
+        async def suspected() -> Any:
+            return (await desk.show(person, handle.task_id)).suspected
+
+        await seen(suspected)
+        assert await handle.state() == "REACHED"
+        with pytest.raises(ReachRefused, match="stall_after_ms=0 is not from 1"):
+            await client.sail("Never", 1, stall_after_ms=0)
 
 
 async def test_without_an_answer_in_time_the_error_says_how_far_it_came(local: Harbour) -> None:
@@ -278,9 +315,12 @@ async def test_without_an_answer_in_time_the_error_says_how_far_it_came(local: H
     assert caught.value.task_id
 
 
-async def test_a_spoke_that_left_in_order_is_offline_at_once(local: Harbour) -> None:
-    await (await local.spoke({"Away": echo})).stop()
-    async with local.client() as client:
+@pytest.mark.parametrize("harbour", ["unix", "posted"], indirect=True)
+async def test_a_spoke_that_left_in_order_is_offline_at_once(harbour: Harbour) -> None:
+    spoke = await harbour.spoke({"Away": echo})
+    async with harbour.client() as client:
+        await client.sail("Away", 1)
+        await spoke.stop()
         with pytest.raises(ReachOffline, match="Every holder of 'Away' is offline: @s-1"):
             await client.sail("Away", 1)
 
@@ -401,8 +441,44 @@ async def test_what_a_person_says_of_a_whole_workspace_or_of_everything_reaches_
     works = spoke._running.works
     await desk.set_mode(person, mode, target)
     await eventually(lambda: works.is_held)
+    words = {"drain": "draining", "pause": "paused", "stop": "stopped"}
+    what = {"workspace": "workspace default", "all": "everything"}[target]
+    assert shown(await desk.routes(person)) == [("draining", f"{what} is {words[mode]}")]
     await desk.set_mode(person, "resume", target)
     await eventually(lambda: not works.is_held)
+    assert shown(await desk.routes(person)) == [("online", "")]
+
+
+def shown(form: reach.Routes) -> list[tuple[str, str]]:
+    return [(route.status, route.why) for route in form.routes]
+
+
+async def test_the_routes_say_who_wants_a_spoke_drained_and_only_where_that_is_so(local: Harbour) -> None:
+    desk, person = local.haven.desk, await local.haven.person()
+    spoke = await local.spoke({"Echo": echo}, "s-1")
+    (agent,) = [agent for agent in desk.directory.agents.values() if agent.alias == "s-1"]
+    (session,) = desk.directory.open_sessions[agent.agent_id]
+    await desk.set_mode(person, "drain", session)
+    await desk.set_mode(person, "pause", "@s-1")
+    told = f"@s-1 is paused, its session {short(session)} is draining"
+    assert shown(await desk.routes(person)) == [("draining", told)]
+    for target in ("@s-1", session):
+        await desk.set_mode(person, "resume", target)
+    (other := local.place / "other").mkdir()
+    subprocess.run(["git", "init", "-q", other], check=True)  # noqa: ASYNC221 - before anything waits
+    place = await desk.register_workspace(person, str(other))
+    elsewhere = await desk.guest(local.haven.facts, workspace=place.name)
+    await desk.set_mode(elsewhere, "drain", "workspace")
+    found = await desk.routes(elsewhere)
+    assert (found.workspace, found.routes[0].workspace) == (place.name, "default")
+    await spoke.drain()
+    assert shown(await desk.routes(person)) == [("draining", "its program drains it")]
+    await spoke.stop()
+    await desk.set_mode(person, "drain", "workspace")
+    assert shown(await desk.routes(person)) == [("offline", "workspace default is draining")]
+    with pytest.raises(Refused) as caught:
+        await desk.ask(person, forms.Ask(address="cap:Echo", title="t"))
+    assert "tally resume workspace" in caught.value.remedy
 
 
 async def test_a_spoke_that_comes_while_a_person_has_it_drained_is_told_so(local: Harbour) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -157,3 +158,30 @@ def test_what_a_person_types_lets_a_spoke_in_from_another_machine(pki: Path, mon
         logged = b"".join(path.read_bytes() for path in (site.path / "log").iterdir())
         assert b"token removed" in logged
         assert token.encode() not in logged
+
+
+PROGRAM = """
+import asyncio, sys
+from tallystick import ReachClient, ReachNoRoute
+
+async def main():
+    client = ReachClient(sys.argv[1], sys.argv[2])
+    try:
+        await client.sail("Nothing", 1)
+    except ReachNoRoute as refused:
+        print(refused.code)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_program_that_ends_without_closing_its_client_ends_without_a_word(haven: Haven, tmp_path: Path) -> None:
+    ended = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PROGRAM, at(haven), haven.token),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    async with asyncio.timeout(PATIENCE):
+        told = await ended.communicate()
+    assert told == (b"no_route\n", b"")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -222,6 +223,35 @@ async def test_heartbeats_are_acknowledged_and_a_drained_spoke_gets_nothing_new(
         await other.about(await other.begin(), "RESULT", payload=1)
         await other.hear("ACK")
     assert spoke.came.empty()
+
+
+async def test_a_posted_to_spoke_that_drained_is_offline_once_its_last_message_is_settled(
+    haven: Haven, client: End
+) -> None:
+    async def status() -> str:
+        (route,) = (await haven.desk.routes(await haven.person())).routes
+        return str(route.status)
+
+    async def says(kind: str) -> None:
+        await spoke.say(kind, source_spoke="echo-1")
+        assert (await spoke.hear("ACK"))["body"] == {"of": kind}
+
+    spoke = await haven.end("posted")
+    await spoke.anchor()
+    await client.sail()
+    sail = await spoke.begin()
+    await says("DRAIN")
+    assert await status() == "draining"
+    await spoke.about(sail, "RESULT", payload=1)
+    await spoke.hear("ACK")
+    assert await status() == "offline"
+    for kind in ("HEARTBEAT", "DRAIN"):
+        await says(kind)
+        assert await status() == "offline"
+    await spoke.anchor()
+    assert await status() == "online"
+    await says("DRAIN")
+    assert await status() == "offline"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -500,6 +530,53 @@ async def test_a_post_whose_answer_drips_in_for_ever_is_given_up(monkeypatch: py
             await poster.post(url, "s", f.frame("DRAIN", "msg_1", f.Nothing()))
     await poster.close()
     server.close()
+
+
+class Posted:
+    """A spoke's address: each post waits for its answer until the test gives it."""
+
+    def __init__(self) -> None:
+        self.answers, self.has_its_share = asyncio.Event(), asyncio.Event()
+        self.came: list[str] = []
+
+    async def open(self) -> str:
+        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return f"http://127.0.0.1:{self.server.sockets[0].getsockname()[1]}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = next(line for line in head.decode().lower().split("\r\n") if line.startswith("content-length: "))
+        body = json.loads(await reader.readexactly(int(size.partition(": ")[2])))
+        self.came.append(body["header"]["msg_id"])
+        if len(self.came) == callback.SHARE:
+            self.has_its_share.set()
+        await self.answers.wait()
+        writer.write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+
+async def test_a_spoke_that_answers_no_post_holds_up_no_other_and_gets_later_what_it_is_owed(
+    haven: Haven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callback, "POST_SECONDS", 10 * PATIENCE)
+    slow, other = Posted(), Posted()
+    urls = [await slow.open(), await other.open()]
+    poster = callback.Poster(Guard(urls), lambda: 0.0)
+    to_slow, to_other = (callback.CallbackLine(haven.facts, poster, f"{url}/frames") for url in urls)
+    owed = [f"msg_{number}" for number in range(250)]  # more than the host has connections
+    async with asyncio.timeout(2 * PATIENCE), asyncio.TaskGroup() as posts:
+        for msg_id in owed:
+            posts.create_task(to_slow.frame(f.frame("DRAIN", msg_id, f.Nothing())))
+        await slow.has_its_share.wait()
+        other.answers.set()
+        await to_other.frame(f.frame("DRAIN", "msg_other", f.Nothing()))
+        assert (len(slow.came), other.came) == (callback.SHARE, ["msg_other"])
+        slow.answers.set()
+    assert sorted(slow.came) == sorted(owed)
+    await poster.close()
+    slow.server.close()
+    other.server.close()
 
 
 async def test_progress_that_comes_faster_than_it_is_worth_is_recorded_as_the_newest_and_cut(

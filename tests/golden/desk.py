@@ -436,6 +436,7 @@ CANNED: dict[str, Any] = {
     "leave": forms.Done(detail="@tester left shop."),
     "rename": forms.Done(detail="@tester is now @qa."),
     "routes": reach.Routes(
+        workspace="shop",
         routes=(
             reach.RouteShown(
                 capability="FileSummarize",
@@ -465,6 +466,20 @@ CANNED: dict[str, Any] = {
                 status="offline",
                 workspace="shop",
                 standing=True,
+            ),
+            reach.RouteShown(
+                capability="FileSummarize",
+                version="1.0",
+                spoke="summary-03",
+                endpoint="spoke",
+                weight=1,
+                domain="",
+                load=1,
+                concurrency=1,
+                last_seen=2.5,
+                status="draining",
+                workspace="default",
+                why="workspace default is draining",
             ),
         ),
         stats=(

@@ -111,6 +111,24 @@ async def test_hostile_json_over_a_websocket_is_refused_and_the_connection_lives
     await lives(end)
 
 
+TOLD = {"duplicate-key": "n", "duplicate-in-payload": "m", "no-object": ""}
+"""Of a frame that is no strict JSON in a line that still tells its call: the message that the refusal names."""
+
+
+async def test_hostile_json_over_the_socket_is_refused_and_the_link_lives_on(haven: Haven) -> None:
+    end: Any = await haven.end("unix")
+    for name, frame in FRAMES.items():
+        end.writer.write(b'{"id":1,"frame":' + frame + b"}\n")
+        if name in TOLD:
+            refused = await end.hear("FAIL")
+            assert (refused["header"]["msg_id"], refused["body"]["code"]) == (TOLD[name], "invalid"), name
+        else:
+            async with asyncio.timeout(PATIENCE):
+                told = await end.errors.get()
+            assert (told["id"], told["error"]["code"], bool(told["error"]["remedy"])) == (None, "invalid", True), name
+        await lives(end)
+
+
 @pytest.mark.parametrize("name", FRAMES)
 async def test_hostile_json_that_is_posted_is_refused(haven: Haven, name: str) -> None:
     async with httpx.AsyncClient(headers={"authorization": f"Bearer {haven.token}"}) as client:
@@ -505,8 +523,9 @@ async def test_a_program_that_reads_no_answers_is_soon_not_read_either(haven: Ha
     await visit
 
 
-async def test_over_a_websocket_a_result_that_is_too_deep_is_refused_by_its_name(haven: Haven) -> None:
-    end = await haven.end("websocket")
+@pytest.mark.parametrize("kind", ["unix", "websocket"])
+async def test_a_result_that_is_too_deep_is_refused_by_its_name(haven: Haven, kind: str) -> None:
+    end = await haven.end(kind)
     header = {"proto_version": 1, "msg_id": "msg_1", "msg_type": "RESULT"}
     deep: Any = 1
     for _ in range(80):
@@ -515,3 +534,4 @@ async def test_over_a_websocket_a_result_that_is_too_deep_is_refused_by_its_name
     told = await end.hear("FAIL")
     assert told["header"]["msg_id"] == "msg_1"
     assert (told["body"]["code"], told["body"]["of"], told["body"]["delivery"]) == ("invalid", "RESULT", "dlv_1")
+    await lives(end)

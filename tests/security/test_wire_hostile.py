@@ -90,6 +90,16 @@ def test_a_bad_line_is_invalid_and_the_connection_lives_on(served, line):
         assert client.line() == {"id": 5, "result": {"still": "here"}}
 
 
+TOLD_BY_NUMBER = ["h13-duplicate", "h13-duplicate-nested", "h14-deep-65"]
+
+
+@pytest.mark.parametrize("name", [*TOLD_BY_NUMBER, "h14-nan", "h14-deep", "h14-text-as-id", "garbage"])
+def test_a_bad_line_is_answered_by_its_number_where_that_can_be_read(served, name):
+    with served.raw() as client:
+        client.bytes(REFUSED[name] + b"\n")
+        assert client.line()["id"] == (1 if name in TOLD_BY_NUMBER else None)
+
+
 @pytest.mark.parametrize("line", ACCEPTED)
 def test_a_good_line_that_looks_odd_is_taken(line):
     assert parse(line) == json.loads(line)

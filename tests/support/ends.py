@@ -215,6 +215,7 @@ class UnixEnd(End):
     """What ended the call."""
 
     async def open(self) -> Self:
+        self.errors: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.reader, self.writer = await asyncio.open_unix_connection(
             wire.socket_path(str(self.haven.home)), limit=wire.LINE_BYTES
         )
@@ -229,6 +230,9 @@ class UnixEnd(End):
 
     async def _receive(self) -> Any:
         message = json.loads(await self.reader.readline() or b"{}")
+        while message.get("id", 0) is None:  # of a line whose call could not be read: it ends none
+            self.errors.put_nowait(message)
+            message = json.loads(await self.reader.readline() or b"{}")
         if "frame" not in message:
             self.last = message
             raise Lost

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tallystick.app.calls import Unread
 from tallystick.core.errors import invalid
 from tallystick.edge.spoke.frames import Result, Sail
-from tallystick.edge.spoke.reading import FrameRefused, read, unread
+from tallystick.edge.spoke.reading import FrameRefused, read
 
 HEAD = {"proto_version": 1, "msg_id": "msg_1", "msg_type": "BEGIN"}
 BODY = {"delivery": "dlv_1", "fence": 1}
@@ -114,7 +115,7 @@ def test_a_refusal_names_the_delivery_that_the_frame_was_about() -> None:
 @pytest.mark.parametrize("depth", [80, 100_000])
 def test_of_a_frame_that_is_too_deep_the_names_are_read_as_far_as_they_can_be(depth: int) -> None:
     text = b'{"header":{"msg_id":"msg_1","msg_type":"RESULT"},"body":{"delivery":"dlv_1","payload":%s}}'
-    found = unread(invalid("It is too deep.", "Nest less."), text % (b"[" * depth + b"]" * depth))
+    found = refused(Unread(invalid("It is too deep.", "Nest less."), text % (b"[" * depth + b"]" * depth)))
     known = ("msg_1", "RESULT", "dlv_1")
     assert (found.msg_id, found.of, found.delivery) == (known if depth == 80 else ("", "", ""))
     assert found.message == "It is too deep."
@@ -122,4 +123,4 @@ def test_of_a_frame_that_is_too_deep_the_names_are_read_as_far_as_they_can_be(de
 
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"header":5}', b"\xff"])
 def test_of_what_is_no_frame_at_all_nothing_is_named(text: bytes) -> None:
-    assert unread(invalid("It is none.", "Send one."), text).msg_id == ""
+    assert refused(Unread(invalid("It is none.", "Send one."), text)).msg_id == ""

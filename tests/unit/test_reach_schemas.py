@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
+import msgspec
 import pytest
 
+from tallystick.app.shapes import payload_of
 from tallystick.core.errors import Refused
+from tallystick.core.events import Text
 from tallystick.edge.spoke import schemas
 from tallystick.edge.spoke.schemas import check_schemas, wrong
 
@@ -16,6 +19,11 @@ NEEDS = '{"type":"object","required":["n"],"properties":{"n":{"type":"integer"},
 def test_a_payload_of_the_shape_is_fine_and_without_a_schema_every_one_is() -> None:
     assert wrong({"n": 1}, NEEDS) == ""
     assert wrong(object(), "") == ""
+
+
+@pytest.mark.parametrize("body", ["two words", "{", "", "[" * 100_000 + "]" * 100_000])
+def test_a_body_that_is_no_json_or_too_deep_to_be_read_is_handed_over_with_its_title(body: str) -> None:
+    assert msgspec.json.decode(payload_of(Text(title="t", body=body))) == {"title": "t", "body": body}
 
 
 def test_what_is_wrong_is_told_with_its_place() -> None:

@@ -429,6 +429,15 @@ def test_settling_a_doubt_knows_four_outcomes(world: World) -> None:
     assert Reason.APPROVED in Reason
 
 
+def test_what_is_in_doubt_is_not_done_again_once_its_time_is_over(world: World) -> None:
+    task_id = world.doubted(deadline_at=world.now + 100)
+    world.now += 100
+    refused = world.refuses(ErrorCode.CONFLICT, cmd.SettleDoubt, task_id, ANN, outcome="redo")
+    assert "send it again with more time" in refused.remedy
+    world.act(cmd.SettleDoubt, task_id, ANN, outcome="failed")
+    assert world.place(task_id) == "failed/error"
+
+
 def test_a_doubt_is_not_settled_as_done_over_open_children(world: World) -> None:
     task_id = world.doubted()
     world.refuses(ErrorCode.CONFLICT, cmd.SettleDoubt, task_id, ANN, outcome="done", open_children=("tsk_child",))

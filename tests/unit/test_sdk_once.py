@@ -209,6 +209,25 @@ async def test_another_body_under_the_same_key_is_a_conflict(bench: Bench, is_ru
     bench.gate.set()
 
 
+@pytest.mark.parametrize("is_running", [True, False])
+async def test_a_payload_and_a_context_whose_keys_stand_in_another_order_are_the_same(
+    bench: Bench, is_running: bool
+) -> None:
+    bench.gate.clear()
+    one = await bench.hub.deliver("Echo", {"a": 1, "b": {"x": 1, "y": 2}}, dedup_key="k", context={"m": 1, "n": 2})
+    await bench.hub.until(lambda: len(bench.ran) == 1)
+    if not is_running:
+        bench.gate.set()
+        await bench.hub.got("RESULT")
+    two = await bench.hub.deliver("Echo", {"b": {"y": 2, "x": 1}, "a": 1}, dedup_key="k", context={"n": 2, "m": 1})
+    await bench.hub.until(lambda: bench.hub.count("BEGIN") == 2)
+    bench.gate.set()
+    told = {(await bench.hub.got("RESULT"))["body"]["delivery"] for _ in range(2 if is_running else 1)}
+    assert two["body"]["delivery"] in told
+    assert (one["body"]["delivery"] in told) is is_running
+    assert len(bench.ran) == 1
+
+
 async def test_a_key_counts_among_those_of_its_caller(bench: Bench) -> None:
     await bench.hub.deliver("Echo", 1, dedup_key="k", caller="ann")
     await bench.hub.deliver("Echo", 2, dedup_key="k", caller="bob")
@@ -543,8 +562,15 @@ def ended(tmp_path: Path, handler: Any) -> list[dict[str, Any]]:
         await found.hub.until(lambda: found.ran == [1] or started.is_set())
 
     started.clear()
-    asyncio.run(main())
-    bench[0].spoke._running._store.close()
+    try:
+        asyncio.run(main())
+    finally:
+        bench[0].spoke._running._store.close()
+    return found_again(tmp_path)
+
+
+def found_again(tmp_path: Path) -> list[dict[str, Any]]:
+    """What the next process finds in the store."""
 
     async def again() -> list[dict[str, Any]]:
         found = Bench(tmp_path / "echo.db")
@@ -565,6 +591,15 @@ def test_a_coroutine_that_ends_with_its_loop_is_kept_as_canceled(tmp_path: Path)
         await asyncio.Event().wait()
 
     assert ended(tmp_path, handle) == [{"state": "failed"}]
+
+
+def test_ctrl_c_in_a_coroutine_ends_the_program_and_its_message_is_kept_as_failed(tmp_path: Path) -> None:
+    async def handle(_: ReachMessage) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ended(tmp_path, handle)
+    assert found_again(tmp_path) == [{"state": "failed"}]
 
 
 def test_a_thread_that_goes_on_after_its_loop_stays_begun(tmp_path: Path) -> None:

@@ -128,10 +128,15 @@ class Mute(Exception):
 
 
 INNER = {"msg_id": "msg_inner"}
+ITSELF = "the handler raised it, or awaited what was cancelled; nobody cancelled the message"
 RAISED = [
     (ValueError("a\udcffb"), "failed", "ValueError: a?b"),
     (StopIteration(), "failed", "StopIteration"),
     (SystemExit(3), "failed", "SystemExit: 3"),
+    (SystemExit(), "failed", "SystemExit"),
+    (asyncio.CancelledError(), "failed", f"CancelledError: {ITSELF}"),
+    (BaseException("bare"), "failed", "BaseException: bare"),
+    (BaseExceptionGroup("all", [SystemExit(1)]), "failed", "BaseExceptionGroup: all (1 sub-exception)"),
     (Mute(), "failed", "Mute"),
     (ReachRefused("denied", "a\udcffb"), "denied", "a?b"),
     (ReachRefused("", "no code"), "failed", "ReachRefused: no code"),
@@ -170,9 +175,9 @@ async def test_whatever_a_thread_raises_fails_its_message_alone(
 
 
 @pytest.mark.usefixtures("unlogged")
-@pytest.mark.parametrize(("raised", "code"), [(one, code) for one, code, _ in RAISED if isinstance(one, Exception)])
+@pytest.mark.parametrize(("raised", "code", "text"), RAISED)
 async def test_whatever_a_coroutine_raises_fails_its_message_alone(
-    hub: ScriptedHub, started: Any, raised: Exception, code: str
+    hub: ScriptedHub, started: Any, raised: BaseException, code: str, text: str
 ) -> None:
     async def handle(message: ReachMessage) -> str:
         if message.payload == "bad":
@@ -181,9 +186,25 @@ async def test_whatever_a_coroutine_raises_fails_its_message_alone(
 
     await started(handle)
     await hub.deliver("Do", "bad")
-    assert (await hub.got("FAIL"))["body"]["code"] == code
+    failed = (await hub.got("FAIL"))["body"]
+    text = "RuntimeError: coroutine raised StopIteration" if text == "StopIteration" else text
+    assert (failed["code"], failed["message"], failed["began"]) == (code, text, True)
     await hub.deliver("Do", "next")
     assert (await hub.got("RESULT"))["body"]["payload"] == "good"
+
+
+async def test_a_handler_that_awaits_what_was_cancelled_has_failed_and_was_not_called_off(
+    hub: ScriptedHub, started: Any
+) -> None:
+    async def handle(_: ReachMessage) -> None:
+        inner = asyncio.ensure_future(asyncio.Event().wait())
+        inner.cancel()
+        await inner
+
+    await started(handle)
+    await hub.deliver("Do", 1)
+    failed = (await hub.got("FAIL"))["body"]
+    assert (failed["code"], failed["message"]) == ("failed", f"CancelledError: {ITSELF}")
 
 
 @pytest.mark.parametrize("kind", [ValueError, lambda text: ReachRefused("denied", text)])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from tallystick.app.counts import is_test_runner
 from tallystick.app.desk import forms
 from tallystick.app.desk.evidence import Evidence
@@ -12,11 +14,12 @@ from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
 from tallystick.app.driving import DOOR
 from tallystick.app.execute import Outcome
+from tallystick.app.shapes import canonical
 from tallystick.app.views.people import level
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, invalid, not_found
 from tallystick.core.events import Text
-from tallystick.core.identity import ActorKind, Prefix
+from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind, Prefix
 from tallystick.core.mention import Known, resolve
 from tallystick.core.model import Brief, Budget, CheckKind, CheckSpec, Expects
 
@@ -58,7 +61,7 @@ class Asking(Evidence):
             deadline_at=self.deadline(form.deadline),
             budget=_budget(form.budget),
             key=form.key,
-            digest=digest_of(party, session or fork_of, text, inputs, spec, _conditions(form)),
+            digest=digest_of(party, session or fork_of, _compared(party, text), inputs, spec, _conditions(form)),
             parent=await self._parent(guest, form),
             retry_of=await self.task_id(guest, form.retry_of) if form.retry_of else "",
             on_failure=self.party(guest, form.on_failure)[0] if form.on_failure else "",
@@ -219,6 +222,11 @@ def _conditions(form: forms.Ask) -> tuple[str, ...]:
     """What an ask says besides the work itself, as typed: part of what makes it the same request."""
     told = tuple(word for word in (form.budget, form.session.replace("reuse", "")) if word)
     return form.expect, form.deadline, *told, form.review_by, form.parent, form.on_failure, form.retry_of
+
+
+def _compared(party: str, text: Text) -> Text:
+    """The words as they make it the same request: of a capability the body is a payload, and that may be JSON."""
+    return replace(text, body=canonical(text.body)) if party.startswith(CAPABILITY_PREFIX) else text
 
 
 def _budget(typed: str) -> Budget:

@@ -187,7 +187,7 @@ class FactShown(Form, frozen=True, kw_only=True):
 
 
 class Line(Form, frozen=True, kw_only=True):
-    """One event as a line: for history, trace and activity."""
+    """One event as a line: for history, trace and activity. `trace` is told of what belongs to no task (a refusal)."""
 
     position: int
     at: str
@@ -203,6 +203,7 @@ class Line(Form, frozen=True, kw_only=True):
     error: str = ""
     link: str = ""
     """Of a message to a capability: its link before and after, as `IDLE → PROVISIONED`, or the one it stayed at."""
+    trace: str = ""
 
 
 class RunShown(Form, frozen=True, kw_only=True):

@@ -156,6 +156,8 @@ class RouteShown(Form, frozen=True, kw_only=True):
     """Seconds ago; null where nothing was heard since the host started, or nothing has to be."""
     status: str
     workspace: str
+    why: str = ""
+    """Of `draining`: what people stopped, paused or drained, or that its own program wants it so; else empty."""
     first: bool = False
     """It was the first to offer this capability in this domain here."""
     pinned: bool = False
@@ -182,6 +184,8 @@ class Routes(Form, frozen=True, kw_only=True):
 
     routes: tuple[RouteShown, ...]
     stats: tuple[CapabilityShown, ...] = ()
+    workspace: str = ""
+    """The name of the one that was looked from; a route may be in `default` as well."""
 
 
 class TokenMade(Form, frozen=True, kw_only=True):

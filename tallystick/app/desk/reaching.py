@@ -13,7 +13,7 @@ from tallystick.app.desk.ground import digest_of
 from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.routes import RouteTable
 from tallystick.app.execute import Outcome
-from tallystick.app.shapes import payload_of
+from tallystick.app.shapes import canonical, payload_of
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, conflict, denied, invalid, not_found, unsupported
 from tallystick.core.events import Text
@@ -150,7 +150,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
             assignee=to,
             capability="" if to.startswith("cap:") else spec,
             key=_key(form, msg_id, holder),
-            digest=digest_of(spec, form.payload, form.to, form.domain, form.title, *form.inputs),
+            digest=digest_of(spec, canonical(form.payload), form.to, form.domain, form.title, *form.inputs),
             inputs=inputs,
             deadline_at=self.s.clock.now() + seconds,
             parent=form.parent if form.parent != "none" else "",

@@ -102,9 +102,7 @@ class Reading(Ground):
 
     async def trace(self, guest: Guest, identifier: str) -> forms.Lines:
         """By trace or by task id."""
-        trace = identifier
-        if not (identifier.startswith("trc_") and len(identifier) > 12):
-            trace = (await self.s.views.work(await self.task_id(guest, identifier))).task.trace
+        trace = await self.trace_id(guest, identifier)
         lines = await self.s.views.trace(trace, self.sees(guest))
         return msgspec.structs.replace(lines, waiting=await self._waiting(lines))
 

@@ -8,7 +8,10 @@ from typing import Final
 from tallystick.app.desk import reach
 from tallystick.app.desk.ground import Ground
 from tallystick.app.desk.interface import Guest
+from tallystick.app.routing import DOOR
 from tallystick.core import commands as cmd
+from tallystick.core.directory import Agent, Workspace
+from tallystick.core.identity import short
 from tallystick.core.route import Holder, domains_of
 
 _COUNTED: Final = 1000
@@ -29,7 +32,8 @@ class RouteTable(Ground):
         counted = [await self._counted(name) for name in names] if stats else []
         shown = [self._route(*pair) for pair in found]
         shown.sort(key=lambda route: route.status == "offline")  # who is there stands first
-        return reach.Routes(routes=tuple(shown), stats=tuple(counted))
+        place = self.directory.workspaces[guest.workspace].name
+        return reach.Routes(routes=tuple(shown), stats=tuple(counted), workspace=place)
 
     def _visible(self, guest: Guest) -> list[tuple[Holder, str]]:
         """Each offer in the caller's workspace, then in `default`, with where it is."""
@@ -48,6 +52,8 @@ class RouteTable(Ground):
         agent, offer = holder
         place = self.directory.workspaces[workspace]
         last = self.s.routing.last_seen(agent)
+        held, status = self._why_held(agent, place), self.s.routing.status(agent)
+        own = "its program drains it" if status == "draining" else ""
         return reach.RouteShown(
             capability=offer.name,
             version=offer.version,
@@ -58,13 +64,23 @@ class RouteTable(Ground):
             load=self.s.routing.load(agent, offer.name),
             concurrency=holder.slots,
             last_seen=round(last, 1) if last is not None else None,
-            status=self.s.routing.status(agent),
+            status="draining" if held and status != "offline" else status,
             workspace=place.name,
+            why=held or own,
             first=self._first(offer.name, offer.domain, workspace) == agent.agent_id,
             pinned=(offer.name, offer.domain, agent.agent_id) in place.pins,
             idempotent=offer.idempotent,
             standing=offer.standing,
         )
+
+    def _why_held(self, agent: Agent, place: Workspace) -> str:
+        """What people stopped, paused or drained, so that an agent takes nothing new in a workspace; else empty."""
+        sessions = [self.directory.sessions[s] for s in self.directory.open_sessions.get(agent.agent_id, ())]
+        said = [("everything", self.directory.mode), (f"workspace {place.name}", place.mode)]
+        said.append((f"@{agent.alias}", agent.mode))
+        mine = [s for s in sessions if s.door == DOOR and s.workspace == place.workspace_id]
+        said += [(f"its session {short(s.session_id)}", s.mode) for s in mine]
+        return ", ".join(f"{what} is {mode}" for what, mode in said if mode != "running")
 
     def _first(self, name: str, domain: str, workspace: str) -> str:
         for agent_id in self.directory.offered.get(name, ()):

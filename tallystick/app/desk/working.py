@@ -211,12 +211,6 @@ class Working(Evidence):
             raise conflict("There is nothing to settle in that trace.", "See it with `tally trace ID`.")
         return moved
 
-    async def trace_id(self, guest: Guest, typed: str) -> str:
-        """A trace by its own id or by a task of it."""
-        if typed.startswith("trc_") and len(typed) > 12:
-            return typed
-        return (await self.s.views.work(await self.task_id(guest, typed))).task.trace
-
     # --- doubt and verification ---------------------------------------------------------------------------------
 
     async def verify(self, guest: Guest, task: str) -> forms.Shown:

@@ -149,19 +149,21 @@ def line(recorded: ev.Recorded, directory: Directory, before: str, after: str, s
         text = event.detail
     if isinstance(event, ev.CheckReported) and event.run.outcome.value != "passed":
         error = event.run.detail or f"exit {event.run.exit_code}"
+    is_of_task = recorded.stream.startswith("tsk_")
     return forms.Line(
         position=recorded.position,
         at=when(recorded.at),
         who=who(recorded.actor.id, directory),
         asserted=recorded.actor.assertion is Assertion.ASSERTED,
         what=_BEGUN_AND_LOST if _is_begun_and_lost(event, before) else what(recorded, directory),
-        task_id=recorded.stream if recorded.stream.startswith("tsk_") else "",
+        task_id=recorded.stream if is_of_task else "",
         before=before,
         after=after,
         text=text,
         workspace=recorded.workspace,
         seconds=seconds,
         error=error,
+        trace="" if is_of_task else recorded.trace,
     )
 
 

@@ -359,6 +359,11 @@ def _settle_doubt(work: Work, c: cmd.SettleDoubt, ctx: Context) -> ev.DoubtSettl
         state, reason = ends[c.outcome]
     else:
         raise invalid(f"{c.outcome!r} is no outcome.", "Use --settle done, failed, redo or cancel.")
+    if c.outcome == "redo" and 0 < work.task.deadline_at <= ctx.now:
+        raise conflict(
+            f"The time of task {name_of(work.task)} is over: it would expire before anybody could do it again.",
+            "Settle it as failed or cancel, then send it again with more time.",
+        )
     if state is S.COMPLETED:
         check_children(ctx, "settled as done")
     return ev.DoubtSettled(state=state, reason=reason, outcome=c.outcome, delivery_id=c.delivery_id, text=c.text)

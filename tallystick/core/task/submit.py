@@ -168,12 +168,13 @@ def _check_modes(workspace: str, ctx: Context) -> None:
     place = ctx.directory.workspaces.get(workspace)
     if place is None:
         raise not_found("There is no such workspace.", "List them with `tally workspace`.")
-    for mode, what in ((ctx.directory.mode, "The host"), (place.mode, f"Workspace {place.name}")):
+    held = ((ctx.directory.mode, "The host", "all"), (place.mode, f"Workspace {place.name}", "workspace"))
+    for mode, what, target in held:
         if mode in ("stopped", "draining") and ctx.actor.kind is not ActorKind.HOST:
             raise Refused(
                 ErrorCode.UNAVAILABLE,
                 f"{what} is {mode} by a person and takes no new work.",
-                "A person lets it go on with `tally resume`.",
+                f"A person lets it go on with `tally resume {target}`.",
             )
 
 

@@ -10,12 +10,12 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from tallystick import wire
-from tallystick.app.calls import CallerFacts, Handler
+from tallystick.app.calls import CallerFacts, Handler, Unread
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.core.errors import Refused, denied, invalid, unavailable
 from tallystick.edge.api import peer
 from tallystick.edge.api.errors import render, unforeseen
-from tallystick.edge.api.lines import agree, call_id_of, no_operation, welcome
+from tallystick.edge.api.lines import agree, call_id_of, glimpse, no_operation, welcome
 from tallystick.edge.api.running import Gone, RunningCall
 from tallystick.edge.api.strict import parse
 
@@ -193,6 +193,10 @@ class Connection(asyncio.Protocol):
         call_id: int | None = None
         try:
             message = parse(line)
+        except Refused as refused:
+            self._unread(line, refused)
+            return
+        try:
             if not self._is_greeted:
                 self._greet(message)
                 return
@@ -205,6 +209,18 @@ class Connection(asyncio.Protocol):
                 running.receive(message)
         except Refused as refused:
             self._refuse_line(None if call_id in self.calls else call_id, refused)
+
+    def _unread(self, line: bytes, refused: Refused) -> None:
+        """A line that is no strict JSON. Where it tells its call all the same, a frame is refused inside of that, and
+        a request by its number; neither ends anything else on this connection."""
+        call_id, frame = glimpse(line)
+        running = self.calls.get(call_id) if call_id is not None else None
+        try:
+            if running is None or not frame:
+                raise refused
+            running.receive({"frame": Unread(refused, frame)})
+        except Refused as told:
+            self._refuse_line(None if running else call_id, told)
 
     def _refuse_line(self, call_id: int | None, refused: Refused) -> None:
         if self._is_greeted:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from tallystick import __version__, wire
 from tallystick.core.errors import Refused, invalid, unsupported
@@ -34,6 +36,21 @@ def call_id_of(message: dict[str, Any]) -> int:
     if type(value) is not int or not 0 <= value < 2**53:
         raise invalid("The line has no id, or its id is no integer from 0 to 2^53.", "Number the requests from 1.")
     return value
+
+
+class _Glimpse(msgspec.Struct):
+    id: Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+    frame: msgspec.Raw = msgspec.Raw()
+
+
+def glimpse(line: bytes) -> tuple[int | None, bytes]:
+    """What a line that is no strict JSON still tells: the number of its call, None where that cannot be read, and the
+    text of its frame, empty where it has none."""
+    try:
+        seen = msgspec.json.decode(line, type=_Glimpse)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None, b""
+    return seen.id, bytes(seen.frame)
 
 
 def no_operation(op: Any) -> Refused:

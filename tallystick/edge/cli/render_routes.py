@@ -17,22 +17,24 @@ def routes(sheet: Sheet, form: reach.Routes) -> None:
         sheet.command("join", "NAME", "--capability", "NAME")
         return
     heads = ("CAPABILITY", "VERSION", "NAME", "STATUS", "LOAD", "WEIGHT", "DOMAIN", "SEEN", "ENDPOINT")
-    sheet.table(heads, [_row(route) for route in form.routes])
+    sheet.table(heads, [_row(route, form.workspace) for route in form.routes])
     if form.stats:
         sheet.blank()
         counts = ("CAPABILITY", "ASKED", "DONE", "FAILED", "UNVERIFIED", "OPEN", "WAITING", "MEDIAN")
         sheet.table(counts, [_counts(counted) for counted in form.stats])
 
 
-def _row(route: reach.RouteShown) -> Sequence[str | Paint]:
+def _row(route: reach.RouteShown, here: str) -> Sequence[str | Paint]:
     seen = "" if route.last_seen is None else f"{age(route.last_seen)} ago"
     marks = [word for word, holds in (("pinned", route.pinned), ("first", route.first)) if holds]
+    if route.workspace != here:
+        marks.append(f"in {route.workspace}")
     name = f"@{route.spoke}" + (f" ({', '.join(marks)})" if marks else "")
     return (
         route.capability,
         route.version,
         name,
-        Paint(route.status, _COLOURS.get(route.status, "")),
+        Paint(route.status + (f" ({route.why})" if route.why else ""), _COLOURS.get(route.status, "")),
         f"{route.load}/{route.concurrency}",
         str(route.weight),
         route.domain,

@@ -203,7 +203,7 @@ def _header(sheet: Sheet, form: forms.Shown) -> None:
     sheet.field("waiting on", " ".join(map(short, form.waiting_on)))
     sheet.field("parent", form.parent and short(form.parent))
     sheet.field("key", form.key)
-    sheet.field("in", form.workspace, f"  trace {short(form.trace)}" if form.trace else "")
+    sheet.field("in", form.workspace, f"  trace {form.trace}" if form.trace else "")
 
 
 def _facts(sheet: Sheet, facts: Sequence[forms.FactShown]) -> None:

@@ -31,7 +31,8 @@ def only(form: reach.Routes, name: str) -> reach.Routes:
     if not found:
         raise not_found(f"No capability or agent {bare!r} is among the routes here.", "See them all: tally routes")
     names = {route.capability for route in found}
-    return reach.Routes(routes=found, stats=tuple(one for one in form.stats if one.capability in names))
+    stats = tuple(one for one in form.stats if one.capability in names)
+    return reach.Routes(routes=found, stats=stats, workspace=form.workspace)
 
 
 VERBS = (

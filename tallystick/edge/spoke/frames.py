@@ -185,6 +185,8 @@ class Sail(Shape, frozen=True):
     title: _Name = ""
     on_failure: _Name = ""
     review_by: _Name = ""
+    stall_after_ms: _Count = 0
+    """How long it may run without progress until it is shown as suspected; 0: as long as the sender waits."""
 
 
 class Nothing(Shape, frozen=True):

@@ -165,7 +165,7 @@ class Hub:
     def left(self, spoke: Spoke) -> None:
         """A connection of a spoke is gone: who carries something to it is told, unless it is back already. One that had
         said DRAIN and has nothing in hand went in order."""
-        if self.spokes.get(spoke.session) is not spoke:
+        if not self.is_here(spoke):
             return
         del self.spokes[spoke.session]
         if self.is_stopping:
@@ -176,6 +176,17 @@ class Hub:
         (self.desk.departed if in_order else self.desk.lost)(spoke.session, spoke.process)
         for carried in mine:
             carried.hear(Turn.LOST)
+
+    def rests(self, spoke: Spoke) -> None:
+        """A spoke may have nothing left. One that is posted to has no connection whose end would tell that it went: it
+        went in order once it had said DRAIN and its last message is settled, and is away until it is anchored again."""
+        has_any = any(carried.envelope.session == spoke.session for carried in self.carried.values())
+        if spoke.visit.is_posted and spoke.is_draining and not has_any:
+            self.left(spoke)
+
+    def is_here(self, spoke: Spoke) -> bool:
+        """Whether it is what its session is connected as."""
+        return self.spokes.get(spoke.session) is spoke
 
     def of_agent(self, agent: str) -> Spoke | None:
         """Where an agent is connected as a spoke."""
@@ -258,14 +269,16 @@ class Hub:
             self._given_up[delivery] = carried.envelope.session
             if len(self._given_up) > SETTLED:
                 del self._given_up[next(iter(self._given_up))]
-        if not carried.outcome:
-            return
-        self._settled[delivery] = None
-        if len(self._settled) > SETTLED:
-            self._settled.popitem(last=False)
         spoke = self.spokes.get(carried.envelope.session)
-        if spoke is not None:
-            spoke.visit.begin(spoke.visit.reply("ACK", carried.msg_id, f.Ack(of=carried.outcome, delivery=delivery)))
+        if carried.outcome:
+            self._settled[delivery] = None
+            if len(self._settled) > SETTLED:
+                self._settled.popitem(last=False)
+            ack = f.Ack(of=carried.outcome, delivery=delivery)
+            if spoke is not None:
+                spoke.visit.begin(spoke.visit.reply("ACK", carried.msg_id, ack))
+        if spoke is not None and spoke.is_draining:
+            self.rests(spoke)
 
     def is_elsewhere(self, delivery: str) -> bool:
         """Whether it had begun and may still run where nobody carries it: it was given up while its spoke was away, or

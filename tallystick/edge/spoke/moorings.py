@@ -127,10 +127,11 @@ async def tell_mode(desk: Desk, spoke: Spoke) -> None:
 
 
 async def heartbeat(visit: Visit, frame: f.Frame) -> f.Ack:
-    """HEARTBEAT: it lives, and is so busy."""
-    body = frame.body
+    """HEARTBEAT: it lives, and is so busy. Of one that has drained and is away it counts for nothing."""
+    body, spoke = frame.body, visit.moored()
     assert isinstance(body, f.Heartbeat)  # noqa: S101
-    await visit.hub.desk.heard(visit.moored().session, {name: one.queued for name, one in body.load.items()})
+    if visit.hub.is_here(spoke):
+        await visit.hub.desk.heard(spoke.session, {name: one.queued for name, one in body.load.items()})
     return f.Ack(of="HEARTBEAT")
 
 
@@ -139,4 +140,5 @@ async def drain(visit: Visit, _frame: f.Frame) -> f.Ack:
     spoke = visit.moored()
     spoke.is_draining = True
     visit.hub.desk.drain_spoke(spoke.session)
+    visit.hub.rests(spoke)
     return f.Ack(of="DRAIN")

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tallystick.app.calls import Unread
 from tallystick.core.errors import Refused, invalid, unsupported
 from tallystick.edge.spoke.frames import NAME_CHARACTERS, TO_HOST, VERSION, Frame, Header
 
@@ -33,7 +34,7 @@ def read(message: Any) -> Frame:
     """The frame that an object is. Raises `FrameRefused`."""
     given = message.get("header") if isinstance(message, dict) else None
     if not isinstance(message, dict) or not isinstance(given, dict) or message.keys() != {"header", "body"}:
-        raise FrameRefused(invalid("A frame is an object with `header` and `body`, no more.", _REMEDY), "", "")
+        raise _no_frame(message)
     msg_id, of = _short(given.get("msg_id")), _short(given.get("msg_type"))
     delivery = _short(message["body"].get("delivery")) if isinstance(message["body"], dict) else ""
     _check_version(given.get("proto_version"), msg_id, of)
@@ -53,6 +54,12 @@ def read(message: Any) -> Frame:
         if not getattr(header, field):
             raise FrameRefused(invalid(f"The header of {of} has no `{field}`.", _REMEDY), msg_id, of)
     return Frame(header, body)
+
+
+def _no_frame(message: Any) -> FrameRefused:
+    if isinstance(message, Unread):
+        return _unread(message.refused, message.text)
+    return FrameRefused(invalid("A frame is an object with `header` and `body`, no more.", _REMEDY), "", "")
 
 
 def _check_version(given: Any, msg_id: str, of: str) -> None:
@@ -82,7 +89,7 @@ class _Glimpse(msgspec.Struct):
     body: _About = msgspec.field(default_factory=_About)
 
 
-def unread(refused: Refused, text: bytes) -> FrameRefused:
+def _unread(refused: Refused, text: bytes) -> FrameRefused:
     """The refusal of bytes that are no strict JSON (too deep, say), with what they still tell of the frame."""
     try:
         seen = msgspec.json.decode(text, type=_Glimpse)

@@ -75,6 +75,11 @@ class Visit:
         """The one spoke that its token is for; empty for any."""
         return self.as_name if self.facts.domains is not None else ""
 
+    @property
+    def is_posted(self) -> bool:
+        """Whether it is reached by posts: then it keeps no connection."""
+        return bool(self.secret)
+
     async def guest(self) -> Guest:
         """Who it is. Looked up anew after a moment: that costs a walk through directories, which no frame should."""
         now = asyncio.get_running_loop().time()

@@ -72,6 +72,7 @@ async def sail(visit: Visit, frame: f.Frame) -> f.Ack:
         trace=header.trace_id,
         on_failure=body.on_failure,
         review_by=body.review_by,
+        stall_after_ms=body.stall_after_ms,
         reply_to=header.reply_to,
         traceparent=header.traceparent,
     )

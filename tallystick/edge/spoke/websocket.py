@@ -9,12 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from tallystick.app.calls import CallerFacts
+from tallystick.app.calls import CallerFacts, Unread
 from tallystick.core.errors import Refused, invalid
-from tallystick.edge.spoke import frames as f
-from tallystick.edge.spoke.errors import refusal
 from tallystick.edge.spoke.hub import Hub
-from tallystick.edge.spoke.reading import unread
 
 Parse = Callable[[bytes, str], dict[str, Any]]
 
@@ -48,20 +45,19 @@ class SocketLine:
                 message = await self._receive()
                 if message["type"] != "websocket.receive":
                     break
-                await self._hear(message, take)
+                self._hear(message, take)
         finally:
             self._gone.set()
 
-    async def _hear(self, message: dict[str, Any], take: Callable[[Any], None]) -> None:
+    def _hear(self, message: dict[str, Any], take: Callable[[Any], None]) -> None:
+        text = (message.get("text") or "").encode("utf-8", "surrogatepass")
         try:
-            text = message.get("text")
-            if text is None:
+            if message.get("text") is None:
                 raise invalid("The message is binary.", "Send a frame as a text message.")
-            take(self._parse(text.encode("utf-8", "surrogatepass"), "frame"))
+            frame: Any = self._parse(text, "frame")
         except Refused as refused:
-            told = unread(refused, (message.get("text") or "").encode("utf-8", "surrogatepass"))
-            with suppress(ConnectionError):
-                await self.frame(f.frame("FAIL", told.msg_id, refusal(told, told.of, told.delivery)))
+            frame = Unread(refused, text)
+        take(frame)
 
     def hold(self, is_held: bool) -> None:
         """See `Line`."""
