@@ -39,6 +39,7 @@ from tallystick.app.reaches import Reaches
 from tallystick.app.returning import Returning
 from tallystick.app.routing import Routing
 from tallystick.app.sessions import Sessions
+from tallystick.app.tokens import KeyringCheck
 from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
@@ -165,14 +166,14 @@ def assemble(
     desk = _desk(base, rooms, tokens, shapes)
     hub = Hub(desk, base.limits, base.clock.now, partial(unforeseen, diagnostics), shapes)
     rooms.transports["spoke"] = SpokeTransport(hub)
-    tokens.removed = hub.dismiss
     _join(base, rooms, hub)
     protocol = Protocol(desk, diagnostics)
     ops: dict[str, Handler] = {**_ops(desk, life, stop, protocol), "reach": hub}
     mcp = partial(McpHttp, protocol, parse, extra=world.mcp)
     server = rooms.drive.sockets.server = ApiServer(ops, path=control_path(base.home), diagnostics=diagnostics)
-    doors = [*_http(settings, desk, ops, diagnostics, announce, mcp, hub), server, hub]
-    return [Record(base.store, base.heads, base.clock), shapes, *_inside(base, rooms), *doors]
+    doors = [*_http(base, desk, ops, announce, mcp, hub), server, hub]
+    checked = KeyringCheck(tokens, base.heads, diagnostics)
+    return [Record(base.store, base.heads, base.clock), shapes, *_inside(base, rooms), checked, *doors]
 
 
 def _base(settings: Settings, diagnostics: Diagnostics, world: World) -> Base:
@@ -450,15 +451,15 @@ def _ops(
 
 
 def _http(
-    settings: Settings,
+    b: Base,
     desk: FrontDesk,
     ops: Mapping[str, Handler],
-    diagnostics: Diagnostics,
     announce: Callable[[str], None],
     mcp: Callable[..., McpHttp],
     hub: Hub,
 ) -> list[Service]:
     """The same verbs over HTTP, where the settings want it: nothing of it is imported otherwise."""
+    settings = b.settings
     if not settings.listen:
         if settings.tls_cert or settings.tls_key:
             raise invalid("TLS is set, but no address to listen at.", "Give --listen, or `listen` in config.toml.")
@@ -477,11 +478,12 @@ def _http(
         served,
         home=settings.home,
         listen=listen,
-        diagnostics=diagnostics,
+        diagnostics=b.diagnostics,
         announce=announce,
         bounds=bounds,
         mounts={"mcp": tools, "reach/v1/frames": posted},
         sockets={"reach/v1": ReachSocket(hub, parse)},
+        known=lambda name: b.heads.committed_directory.tokens.get(name),
     )
     return [tools, server, posted]
 

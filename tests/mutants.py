@@ -25,6 +25,7 @@ PLACES = "tests/unit/test_places.py"
 MENTION = "tests/unit/test_mention.py"
 MACHINE = "tests/property/test_task_machine.py"
 ROUTE = "tests/unit/test_route.py"
+TOKENS = "tests/unit/test_tokens.py"
 OFFERS = "tests/unit/test_offers.py"
 CHOICE = "tests/property/test_choice.py"
 
@@ -90,6 +91,27 @@ MUTANTS: tuple[Mutant, ...] = (
         '    _person_only(ctx, "say who holds a capability")\n',
         '',
         f"{ROUTE}::test_only_a_person_pins",
+    ),
+    Mutant(
+        "anybody makes a token",
+        "tokens.py",
+        "if ctx.actor.kind is not ActorKind.PERSON:",
+        "if False:",
+        f"{TOKENS}::test_only_a_person_makes_one_and_the_host_may_take_one_back",
+    ),
+    Mutant(
+        "a token that is taken away is known for ever",
+        "directory.py",
+        "for n, token in d.tokens.items() if n != e.name}",
+        "for n, token in d.tokens.items()}",
+        f"{TOKENS}::test_one_that_is_taken_away_is_known_no_more_and_may_be_made_again",
+    ),
+    Mutant(
+        "a token is taken away out of another workspace",
+        "tokens.py",
+        "if known is None or known.workspace != c.workspace_id:",
+        "if known is None:",
+        f"{TOKENS}::test_a_newer_token_takes_the_place_of_the_older_one_also_from_another_workspace",
     ),
     Mutant(
         "any agent joins a spoke",

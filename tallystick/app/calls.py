@@ -43,6 +43,8 @@ class CallerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The domains that its token is registered for; None where it has none, as on the local socket."""
     workspace: str = ""
     """The id of the one workspace that its token opens; empty for any."""
+    token: str = ""
+    """The id of the token of a spoke that it came in by; empty where that was none."""
 
 
 class Unread(msgspec.Struct, frozen=True):

@@ -1,39 +1,76 @@
-"""Tokens by which spokes on other machines come in: the port that the desk makes, shows and takes them away by."""
+"""Tokens by which spokes on other machines come in. The record says for whom and for what; what is kept beside it, in
+files, is only what the secret is known by. The door asks both, so neither opens it alone."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
 
+from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.heads import Heads
+from tallystick.core.directory import SpokeToken
 
-class SpokeToken(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a token. The secret is not: only its digest is kept."""
+
+class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a token, beside the record. The secret is not: only its digest is."""
 
     name: str
     """The `spoke_id` that it is for."""
-    domains: tuple[str, ...] = ()
-    workspace: str = ""
-    """The id of the one workspace that it opens; empty: all."""
-    made_at: float = 0.0
+    token_id: str = ""
+    """Which token of that name it is of; empty where that cannot be read."""
+    kept_at: float = 0.0
     """UTC seconds."""
     fault: str = ""
-    """Why it opens nothing; empty where it does."""
+    """Why it cannot be used; empty where it can."""
 
 
 class Keyring(Protocol):
-    """The tokens of spokes of one home."""
+    """What is kept of the tokens of spokes of one home."""
 
-    def add(self, name: str, domains: tuple[str, ...], workspace: str) -> str:
-        """Make a token for one workspace, by its id, and answer its secret, which is kept nowhere. An older one of that
-        name opens nothing any more, and the connections that it opened are ended. Refused as `invalid` for a name that
-        no spoke can have."""
+    def keep(self, name: str, token_id: str) -> str:
+        """Make a secret and keep what it is known by, in place of what was kept under that name. Answers the secret,
+        which is kept nowhere. Raises `OSError` where nothing can be kept; then what was there before still is."""
         ...
 
-    def all(self) -> tuple[SpokeToken, ...]:
-        """Every token, by name."""
+    def all(self) -> tuple[KeptToken, ...]:
+        """All that is kept, by name."""
         ...
 
-    def remove(self, name: str) -> bool:
-        """Take a token away and end the connections that it opened. False where there is none."""
+    def drop(self, name: str) -> bool:
+        """Keep nothing of that name any more. False where nothing was; raises `OSError` where it cannot be removed."""
         ...
+
+
+def faults(kept: Iterable[KeptToken], known: Mapping[str, SpokeToken]) -> dict[str, str]:
+    """Where what is kept and the record are at odds: by name, why that token opens nothing."""
+    found = dict.fromkeys(known, "The record knows it, and its file is gone.")
+    for token in kept:
+        fault = token.fault or _fault(token, known.get(token.name))
+        found[token.name] = fault
+    return {name: fault for name, fault in sorted(found.items()) if fault}
+
+
+def _fault(kept: KeptToken, known: SpokeToken | None) -> str:
+    if known is None:
+        return "The record does not know it: its file was put there by hand, or is left of one that was taken away."
+    return "" if kept.token_id == known.token_id else "Its file is of an older token of that name."
+
+
+class KeyringCheck:
+    """A service that runs once: what is kept is compared with the record when a host starts. Where they are at odds,
+    diagnostics say so and `tally doctor` shows it; nothing is put right by itself."""
+
+    def __init__(self, keyring: Keyring, heads: Heads, diagnostics: Diagnostics) -> None:
+        self._keyring = keyring
+        self._heads = heads
+        self._diagnostics = diagnostics
+
+    async def start(self) -> None:
+        """Compare them. The record has been opened by now."""
+        for name, fault in faults(self._keyring.all(), self._heads.committed_directory.tokens).items():
+            self._diagnostics.record("token at odds", name=name, detail=fault)
+
+    async def stop(self) -> None:
+        """Nothing runs."""

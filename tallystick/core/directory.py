@@ -123,6 +123,19 @@ class Workspace(Value, frozen=True):
         return next((spec for key, spec in self.checks if key == name), None)
 
 
+class SpokeToken(Value, frozen=True):
+    """By which a spoke on another machine may come in, as the record has it: it alone says for what."""
+
+    name: str
+    """The `spoke_id` that it is for."""
+    token_id: str
+    """Told apart by it from every other that there was under that name."""
+    workspace: str
+    """The id of the one workspace that it opens."""
+    domains: tuple[str, ...]
+    made_at: float
+
+
 class Name(Value, frozen=True):
     """A name that was given out: to whom, and whether it still leads there."""
 
@@ -152,6 +165,8 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     """By agent: its sessions that have not ended, oldest first."""
     offered: Mapping[str, tuple[str, ...]] = {}
     """By name of a capability: the agents that offer it, in the order in which they began to."""
+    tokens: Mapping[str, SpokeToken] = {}
+    """By name: the tokens that open the door to a spoke on another machine."""
     owner: str = ""
     mode: str = "running"
     host_version: int = 0
@@ -298,6 +313,15 @@ def _pinned(d: Directory, r: ev.Recorded, e: ev.CapabilityPinned) -> Directory:
     return _in_workspace(d, r, pins=(*kept, (e.capability, e.domain, e.agent)) if e.agent else kept)
 
 
+def _token_made(d: Directory, r: ev.Recorded, e: ev.SpokeTokenMade) -> Directory:
+    token = SpokeToken(e.name, e.token_id, r.stream, e.domains, r.at)
+    return replace(_in_workspace(d, r), tokens={**d.tokens, e.name: token})
+
+
+def _token_removed(d: Directory, r: ev.Recorded, e: ev.SpokeTokenRemoved) -> Directory:
+    return replace(_in_workspace(d, r), tokens={n: token for n, token in d.tokens.items() if n != e.name})
+
+
 def _in_agent(d: Directory, r: ev.Recorded, **changes: Any) -> Directory:
     return replace(d, agents={**d.agents, r.stream: replace(d.agents[r.stream], version=r.version, **changes)})
 
@@ -389,6 +413,8 @@ _CHANGES: dict[type, Callable[[Directory, ev.Recorded, Any], Directory]] = {
     ev.CheckRemoved: _uncheck,
     ev.WorkspaceModeChanged: _workspace_mode,
     ev.CapabilityPinned: _pinned,
+    ev.SpokeTokenMade: _token_made,
+    ev.SpokeTokenRemoved: _token_removed,
     ev.AgentJoined: _agent,
     ev.AgentRenamed: _renamed,
     ev.AgentLeft: _left,

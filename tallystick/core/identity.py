@@ -42,6 +42,7 @@ class Prefix(StrEnum):
     TURN = "trn"
     WAKE = "wak"
     WATCH = "wch"
+    TOKEN = "tok"  # noqa: S105 - the type of an id
 
 
 HOST_ID: Final = "host"

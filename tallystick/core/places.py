@@ -16,6 +16,7 @@ from tallystick.core.errors import conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, check_alias, short
 from tallystick.core.offers import Offer, check_offers, wanted
 from tallystick.core.state import Context, Unchanged
+from tallystick.core.tokens import RULES as TOKEN_RULES
 from tallystick.core.waking import RULES as WAKING_RULES
 
 CONNECTIONS = ("mailbox", "command", "client", "drive", "wake", "spoke")
@@ -390,6 +391,7 @@ _RULES: dict[type, Callable[[Any, Context], Any]] = {
     cmd.NotePresence: _note_presence,
     cmd.MarkSeen: _seen,
     cmd.NoteRefusal: _refusal,
+    **TOKEN_RULES,
     **WAKING_RULES,
 }
 
@@ -416,5 +418,6 @@ _STREAMS: dict[type, Callable[[Any], str]] = {
     cmd.NotePresence: lambda c: c.session_id,
     cmd.MarkSeen: lambda c: c.party,
     cmd.NoteRefusal: lambda _: "host",
+    **dict.fromkeys(TOKEN_RULES, lambda c: c.workspace_id),
     **dict.fromkeys(WAKING_RULES, lambda c: c.agent_id),
 }

@@ -204,6 +204,7 @@ PERSONS = [
     cmd.AddCheck(workspace_id=HOME, check=CHECK),
     cmd.RemoveCheck(workspace_id=HOME, name="tests"),
     cmd.JoinPerson(person_id="per_new", alias="carol"),
+    cmd.MakeSpokeToken(workspace_id=HOME, token_id="tok_1", name="far"),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tallystick.app.desk.admitting import Admitting
 from tallystick.app.desk.canary import Canary
 from tallystick.app.desk.installing import Installing
 from tallystick.app.desk.pausing import Pausing
@@ -10,5 +9,5 @@ from tallystick.app.desk.reaching import Reaching
 from tallystick.app.desk.upkeep import Upkeep
 
 
-class FrontDesk(Admitting, Canary, Installing, Pausing, Reaching, Upkeep):
+class FrontDesk(Canary, Installing, Pausing, Reaching, Upkeep):
     """Implements `app.desk.interface.Desk`."""

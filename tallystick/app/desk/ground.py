@@ -50,6 +50,7 @@ class Ground:
         self._guests_in: Directory | None = None
         self._shown_revision: dict[tuple[str, str], int] = {}
         self._opening = asyncio.Lock()
+        self._admitting = asyncio.Lock()
         self._held: dict[str, frozenset[tuple[str, int]]] = {}
         self._greeted: dict[str, frozenset[tuple[str, int]]] = {}
 
@@ -85,6 +86,7 @@ class Ground:
         return found[1] if found is not None else None  # its facts are kept beside it, so no others have that id
 
     async def _identified(self, facts: CallerFacts, as_name: str, workspace: str, *, register: bool) -> Guest:
+        self._refuse_token(facts.token)
         directory = await _resolved(facts.directory)
         place, registered = await self._workspace(facts, directory, workspace, register=register)
         claim = self._claim(facts, as_name, place)
@@ -104,6 +106,15 @@ class Ground:
             person_way=way[1:] if way.startswith("!") else "",
             registered=registered,
         )
+
+    def _refuse_token(self, token_id: str) -> None:
+        """Who came in a moment before its token was taken away is here no more, either."""
+        if token_id and all(token.token_id != token_id for token in self.directory.tokens.values()):
+            raise Refused(
+                ErrorCode.UNAUTHENTICATED,
+                "The token that this came in by opens nothing any more.",
+                "Ask the person for a new one: tally token add NAME",
+            )
 
     def _refuse_impostor(self, claim: CallerClaim, name: str) -> None:
         """Sessions and coding clients may be any agent by name, but no person: that would lift all their limits."""

@@ -230,7 +230,7 @@ class Reading(Ground):
         if kind == "workspace":
             return sorted(self.directory.workspaces[w].name for w in self.directory.workspaces if self.sees(guest)(w))
         if kind == "token":
-            return [token.name for token in self.s.tokens.all()]
+            return sorted({*self.directory.tokens, *(kept.name for kept in self.s.tokens.all())})
         if kind == "session":
             mine = self.directory.sessions.values()
             return [s.session_id for s in mine if s.workspace == guest.workspace and not s.ended]

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from tallystick.app.desk import forms
+from tallystick.app.desk.admitting import Admitting
 from tallystick.app.desk.examining import Examining
 from tallystick.app.desk.interface import Guest
 from tallystick.app.rebuild import replay
@@ -27,7 +28,7 @@ _LOW_DISK_BYTES = 500 * 1024 * 1024
 _PAGE = 1000
 
 
-class Upkeep(Examining):
+class Upkeep(Admitting, Examining):
     """doctor, log head, log verify, log replay, log export, log erase."""
 
     async def doctor(self, guest: Guest) -> forms.Diagnosis:
@@ -42,6 +43,7 @@ class Upkeep(Examining):
             await self._log(),
             *self._presence(guest),
             *await self._unread(guest),
+            *await self.examine_tokens(guest),
             *await self.examine_clients(guest),
         ]
         for examine in self.s.examine:

@@ -80,20 +80,28 @@ def what(recorded: ev.Recorded, directory: Directory) -> str:
         return f"reassigned to {who(event.assignee, directory) or '@coordinator'}"
     if isinstance(event, ev.CommandRefused):
         return f"refused {_spaced(event.command)}: {event.code}"
-    if isinstance(event, ev.AgentJoined):
-        return f"@{event.alias} joined"
-    if isinstance(event, ev.WakeIntended):
-        return f"about to wake {who(recorded.stream, directory)}"
-    if isinstance(event, ev.WakeReported):
-        return f"wake {event.outcome.replace('_', ' ')}"
-    if isinstance(event, ev.PresenceChanged):
-        return f"presence {event.presence}"
     if isinstance(event, ev.TurnStarted):
         return f"prompted: {event.purpose}"
     if isinstance(event, ev.TurnEnded):
         return f"turn ended: {event.stop}"
     mode = getattr(event, "mode", "")
-    return f"{name} {mode}".strip()
+    return _of_place(recorded, directory) or f"{name} {mode}".strip()
+
+
+def _of_place(recorded: ev.Recorded, directory: Directory) -> str:
+    """An event of a party or place, where its name alone does not say it."""
+    event = recorded.event
+    if isinstance(event, ev.AgentJoined):
+        return f"@{event.alias} joined"
+    if isinstance(event, ev.SpokeTokenMade):
+        return f"made the token of {event.name}{' anew' if event.replaced else ''}"
+    if isinstance(event, ev.SpokeTokenRemoved):
+        return f"took the token of {event.name} away"
+    if isinstance(event, ev.WakeIntended):
+        return f"about to wake {who(recorded.stream, directory)}"
+    if isinstance(event, ev.WakeReported):
+        return f"wake {event.outcome.replace('_', ' ')}"
+    return f"presence {event.presence}" if isinstance(event, ev.PresenceChanged) else ""
 
 
 _WORDS = {
@@ -128,6 +136,7 @@ _WITH_DETAIL = (
     ev.ResultForwarded,
     ev.TaskExpired,
     ev.TaskRestarted,
+    ev.SpokeTokenRemoved,
 )
 """Events whose detail says what was wrong."""
 

@@ -86,6 +86,24 @@ class PinCapability(Asked, frozen=True, kw_only=True):
     agent: str = ""
 
 
+class MakeSpokeToken(Asked, frozen=True, kw_only=True):
+    """Let a spoke on another machine come in by a token, for one workspace and these domains; an older one of that name
+    opens nothing any more."""
+
+    workspace_id: str
+    token_id: str
+    name: str
+    domains: tuple[str, ...] = ()
+
+
+class RemoveSpokeToken(Asked, frozen=True, kw_only=True):
+    """The token of that spoke opens nothing any more. `detail`: why the host takes it back by itself."""
+
+    workspace_id: str
+    name: str
+    detail: str = ""
+
+
 class JoinAgent(Asked, frozen=True, kw_only=True):
     """Join an agent to a workspace, or change what is given of one that joined before."""
 
@@ -215,6 +233,8 @@ PlaceCommands = (
     | RemoveCheck
     | SetWorkspaceMode
     | PinCapability
+    | MakeSpokeToken
+    | RemoveSpokeToken
     | JoinAgent
     | RenameAgent
     | LeaveAgent

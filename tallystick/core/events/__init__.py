@@ -32,6 +32,8 @@ from tallystick.core.events.places import (
     SessionLinked,
     SessionModeChanged,
     SessionOpened,
+    SpokeTokenMade,
+    SpokeTokenRemoved,
     WorkspaceModeChanged,
     WorkspaceRegistered,
 )
@@ -184,6 +186,8 @@ __all__ = [
     "SessionLinked",
     "SessionModeChanged",
     "SessionOpened",
+    "SpokeTokenMade",
+    "SpokeTokenRemoved",
     "TaskAdmitted",
     "TaskCanceled",
     "TaskClaimed",

@@ -80,6 +80,27 @@ class CapabilityPinned(Happened, frozen=True, kw_only=True):
     agent: str = ""
 
 
+class SpokeTokenMade(Happened, frozen=True, kw_only=True):
+    """A person let a spoke on another machine come in by a token, for this workspace. What opens the door is not told:
+    neither the secret nor its digest."""
+
+    token_id: str
+    """Its file has it too: a file of an older token of that name opens nothing."""
+    name: str
+    """The `spoke_id` that it is for."""
+    domains: tuple[str, ...] = ()
+    replaced: bool = False
+    """There was an older one of that name, for this workspace or another."""
+
+
+class SpokeTokenRemoved(Happened, frozen=True, kw_only=True):
+    """The token of a spoke opens nothing any more."""
+
+    name: str
+    detail: str = ""
+    """Why the host took it back by itself; empty where a person took it away."""
+
+
 class AgentJoined(Happened, frozen=True, kw_only=True):
     """An agent joined a workspace, or joined again. None = not given: left as it was."""
 
@@ -208,6 +229,8 @@ PlaceEvents = (
     | CheckRemoved
     | WorkspaceModeChanged
     | CapabilityPinned
+    | SpokeTokenMade
+    | SpokeTokenRemoved
     | AgentJoined
     | AgentRenamed
     | AgentLeft

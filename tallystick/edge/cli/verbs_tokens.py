@@ -37,7 +37,8 @@ VERBS = (
         example="tally token list",
         run=tokens,
         also=("token",),
-        notes="Secrets are not shown: the host keeps their digests alone.",
+        notes="Secrets are not shown: the host keeps their digests alone. FAULT says why one opens nothing: its file "
+        "and the record are at odds.",
     ),
     Verb(
         name="token add",
@@ -48,7 +49,8 @@ VERBS = (
         arguments=(Argument("NAME", "The spoke_id that it is for.", completes="token"),),
         options=(Option("domain", "The spoke offers and reaches for capabilities of it.", "DOMAIN", True),),
         notes="It opens the workspace that it is made in (`--workspace`) and no other. With domains, it offers in "
-        "those only. A token that this spoke has already opens nothing from then on, and its connections are ended.",
+        "those only. A token that this spoke has already opens nothing from then on, and its connections are ended. "
+        "Who made it, and for what, is recorded; the secret is not.",
     ),
     Verb(
         name="token remove",
@@ -57,6 +59,7 @@ VERBS = (
         example="tally token remove summary-01",
         run=remove_token,
         arguments=(Argument("NAME", "The spoke_id that it is for.", completes="token"),),
-        notes="The spoke stays registered; `tally leave NAME` ends that.",
+        notes="The spoke stays registered; `tally leave NAME` ends that. Who took it away is recorded; its file opens "
+        "nothing any more, also if it is put back.",
     ),
 )

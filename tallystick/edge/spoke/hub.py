@@ -107,8 +107,7 @@ class Hub:
             self._visits.discard(visit)
             self.release(visit)
 
-    def dismiss(self, name: str) -> None:
-        """The token of that spoke opens nothing any more: whoever came in by it is sent away."""
+    def _dismiss(self, name: str) -> None:
         for visit in list(self._visits):
             if visit.bound_to == name:
                 visit.leave()
@@ -157,7 +156,10 @@ class Hub:
             before.visit.leave()
 
     def committed(self, recorded: ev.Recorded) -> None:
-        """People had something stopped, paused, drained or resumed: the spokes that it is about are told."""
+        """People had something stopped, paused, drained or resumed: the spokes that it is about are told. The token of
+        a spoke was made anew or taken away: whoever came in by the old one is sent away."""
+        if isinstance(recorded.event, ev.SpokeTokenMade | ev.SpokeTokenRemoved):
+            self._dismiss(recorded.event.name)
         if isinstance(recorded.event, _MODES):
             for spoke in self.spokes.values():
                 spoke.visit.begin(tell_mode(self.desk, spoke))

@@ -17,10 +17,10 @@ DOOR = "http"
 _FIELDS = frozenset({"as", "workspace", "args"})
 
 
-def caller(domains: tuple[str, ...] | None = None, workspace: str = "") -> CallerFacts:
+def caller(domains: tuple[str, ...] | None = None, workspace: str = "", token: str = "") -> CallerFacts:
     """The process behind a token is not known: nothing but the token speaks for it, so it is asserted, has no
     terminal, and what it might say of its environment is not even taken."""
-    return CallerFacts(uid=os.getuid(), pid=0, door=DOOR, domains=domains, workspace=workspace)
+    return CallerFacts(uid=os.getuid(), pid=0, door=DOOR, domains=domains, workspace=workspace, token=token)
 
 
 class TokenCall:

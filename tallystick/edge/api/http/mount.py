@@ -31,7 +31,7 @@ def mounted(name: str, app: Mounted) -> Callable[[Door, Identity, Request], Awai
                 "The query of this address is not understood.", "It may have `as` and `workspace`, each once."
             )
         name_as = as_name(identity, given.get("as", ""))
-        facts = caller(identity.domains, identity.workspace)
+        facts = caller(identity.domains, identity.workspace, identity.token)
         return _Behind(door, app, facts, name_as, given.get("workspace", ""))
 
     return endpoint

@@ -17,7 +17,7 @@ from tallystick.edge.api.http.app import application
 from tallystick.edge.api.http.bounds import HttpBounds
 from tallystick.edge.api.http.door import Door
 from tallystick.edge.api.http.listen import BACKLOG, Listen, bind, tls
-from tallystick.edge.api.http.tokens import load_tokens
+from tallystick.edge.api.http.tokens import Known, load_tokens
 
 
 class HttpServer:
@@ -35,9 +35,10 @@ class HttpServer:
         bounds: HttpBounds | None = None,
         mounts: Mapping[str, Mounted] | None = None,
         sockets: Mapping[str, Mounted] | None = None,
+        known: Known = lambda _name: None,
     ) -> None:
         """`announce` is told the address once it is bound; `mounts` are what other edges serve here, `sockets` what
-        they serve over WebSocket."""
+        they serve over WebSocket; `known` is asked for the token of a spoke, as the record has it."""
         self.url = ""
         """Where it is served; known after the start."""
         self.bounds = bounds or HttpBounds()
@@ -49,13 +50,14 @@ class HttpServer:
         self._announce = announce
         self._mounts = mounts or {}
         self._sockets = sockets or {}
+        self._known = known
         self._door: Door | None = None
         self._server: uvicorn.Server | None = None
 
     async def start(self) -> None:
         """Listen. Raises `Refused` where the address, the certificate or the token file cannot be used."""
         secure = tls(self._listen)
-        tokens = load_tokens(self._home, self._note)
+        tokens = load_tokens(self._home, self._note, self._known)
         sock, site = bind(self._listen)
         door = self._door = Door(
             self._desk,

@@ -1,7 +1,7 @@
 """Secrets that callers over HTTP present, and whom each stands for.
 
 The person's token lies in a file that only this user can read, where the person's own clients find it. Scoped ones are
-known here by their digest alone.
+known here by their digest alone; what they open is for the record to say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from typing import Literal
 
 import msgspec
 
+from tallystick.core.directory import SpokeToken
 from tallystick.core.errors import ErrorCode, Refused, denied, invalid
+from tallystick.core.identity import Prefix, is_id
 
 FILE = "token"
 """Where the person's token is, in the home."""
@@ -41,6 +43,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """The domains that it is registered for; None: those of whoever it stands for."""
     workspace: str = ""
     """The id of the one workspace that it opens; empty: all."""
+    token: str = ""
+    """The id of the token of a spoke, by which the record knows it; empty for every other identity."""
 
 
 PERSON = Identity(kind="person")
@@ -60,8 +64,15 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept of the token of a spoke."""
 
     sha256: str
-    domains: tuple[str, ...] = ()
-    workspace: str = ""
+    token_id: str
+
+
+Known = Callable[[str], SpokeToken | None]
+"""The token of a spoke of that name, as the record has it."""
+
+
+def _none_known(_name: str) -> SpokeToken | None:
+    return None
 
 
 class Tokens:
@@ -72,11 +83,14 @@ class Tokens:
         person: str,
         scoped: Mapping[str, Identity] | None = None,
         look: Callable[[], Mapping[str, Identity] | None] = lambda: None,
+        known: Known = _none_known,
     ) -> None:
-        """`scoped` by digest; `look` reads them again if they have changed since, else answers None."""
+        """`scoped` by digest; `look` reads them again if they have changed since, else answers None. `known` is asked
+        for what the token of a spoke opens: without a record none does."""
         self._person = digest(person)
         self._scoped = scoped or {}
         self._look = look
+        self._known = known
         self.cursor_key = hmac.digest(person.encode(), b"tallystick cursors", "sha256")
         """Seals the cursors of event streams: they last as long as the token."""
 
@@ -90,7 +104,14 @@ class Tokens:
         found = [identity for secret, identity in known.items() if hmac.compare_digest(secret, given)]
         if not found:
             raise unknown()
-        return found[0]
+        return self._as_recorded(found[0]) if found[0].token else found[0]
+
+    def _as_recorded(self, identity: Identity) -> Identity:
+        """What the record says of the token whose secret was presented, and nothing that a file says."""
+        known = self._known(identity.name)
+        if known is None or known.token_id != identity.token:
+            raise unknown()
+        return msgspec.structs.replace(identity, domains=known.domains, workspace=known.workspace)
 
 
 def digest(secret: str) -> str:
@@ -107,13 +128,15 @@ def unknown() -> Refused:
     )
 
 
-def load_tokens(home: Path, noted: Callable[[Refused], object] = lambda _refused: None) -> Tokens:
+def load_tokens(
+    home: Path, noted: Callable[[Refused], object] = lambda _refused: None, known: Known = _none_known
+) -> Tokens:
     """The tokens of a home whose lock is held; the person's is made where there is none yet."""
     path = home / FILE
     if not os.path.lexists(path):
         _write(path, secrets.token_urlsafe(32).encode())
     look = SpokeTokens(home / SPOKES, noted)
-    return Tokens(_read(path), look=look)
+    return Tokens(_read(path), look=look, known=known)
 
 
 class SpokeTokens:
@@ -143,35 +166,34 @@ class SpokeTokens:
     def _usable(self, file: Path) -> tuple[str, Identity] | None:
         """One that cannot be trusted opens nothing, and locks nobody else out."""
         try:
-            return spoke_token(file)
+            return kept_token(file)
         except Refused as refused:
             self._noted(refused)
             return None
 
 
-def make_token(home: Path, name: str, domains: tuple[str, ...] = (), workspace: str = "") -> str:
-    """A new token for a spoke in a workspace (by its id; empty: in any), in place of an older one: its secret, kept
-    nowhere else. Refused as `invalid`."""
+def keep_token(home: Path, name: str, token_id: str) -> str:
+    """Keep what a new secret of a spoke is known by, in place of an older one: the secret, which is kept nowhere.
+    Refused as `invalid` for a name that no file may have; raises `OSError`, and then nothing has changed."""
     if NAME.fullmatch(name) is None:
         raise invalid(f"{name[:80]!r} is not valid as spoke_id.", "Use 1 to 63 characters from a-z, 0-9 and '-'.")
     secret = secrets.token_urlsafe(32)
     folder = home / SPOKES
     folder.mkdir(mode=0o700, exist_ok=True)
-    _write(folder / name, msgspec.json.encode(_Kept(digest(secret), domains, workspace)))
+    _write(folder / name, msgspec.json.encode(_Kept(digest(secret), token_id)))
     return secret
 
 
-def spoke_token(path: Path) -> tuple[str, Identity]:
-    """One token of a spoke, by its digest. Raises `Refused` `denied` for a file that cannot be trusted."""
+def kept_token(path: Path) -> tuple[str, Identity]:
+    """By its digest, which token of which spoke a file is of; what that opens is not in it. Raises `Refused` `denied`
+    for a file that cannot be trusted."""
     try:
         kept = msgspec.json.decode(_text(path), type=_Kept)
     except msgspec.DecodeError:
         raise _unusable(path, "it does not hold the digest of a token") from None
-    if _DIGEST.fullmatch(kept.sha256) is None:
+    if _DIGEST.fullmatch(kept.sha256) is None or not is_id(kept.token_id, Prefix.TOKEN):
         raise _unusable(path, "it does not hold the digest of a token")
-    return kept.sha256, Identity(
-        kind="agent", name=path.name, scope=OPENED, domains=kept.domains, workspace=kept.workspace
-    )
+    return kept.sha256, Identity(kind="agent", name=path.name, scope=OPENED, domains=(), token=kept.token_id)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -185,6 +207,16 @@ def _write(path: Path, data: bytes) -> None:
     finally:
         os.close(descriptor)
         draft.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """What was put there, or taken away, is on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _read(path: Path) -> str:
