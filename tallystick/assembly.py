@@ -166,14 +166,14 @@ def assemble(
     desk = _desk(base, rooms, tokens, shapes)
     hub = Hub(desk, base.limits, base.clock.now, partial(unforeseen, diagnostics), shapes)
     rooms.transports["spoke"] = SpokeTransport(hub)
+    tokens.dropped = hub.dismiss
     _join(base, rooms, hub)
     protocol = Protocol(desk, diagnostics)
     ops: dict[str, Handler] = {**_ops(desk, life, stop, protocol), "reach": hub}
     mcp = partial(McpHttp, protocol, parse, extra=world.mcp)
     server = rooms.drive.sockets.server = ApiServer(ops, path=control_path(base.home), diagnostics=diagnostics)
-    doors = [*_http(base, desk, ops, announce, mcp, hub), server, hub]
-    checked = KeyringCheck(tokens, base.heads, diagnostics)
-    return [Record(base.store, base.heads, base.clock), shapes, *_inside(base, rooms), checked, *doors]
+    doors = [KeyringCheck(tokens, base.heads, diagnostics), *_http(base, desk, ops, announce, mcp, hub), server, hub]
+    return [Record(base.store, base.heads, base.clock), shapes, *_inside(base, rooms), *doors]
 
 
 def _base(settings: Settings, diagnostics: Diagnostics, world: World) -> Base:

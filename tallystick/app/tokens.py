@@ -39,7 +39,8 @@ class Keyring(Protocol):
         ...
 
     def drop(self, name: str) -> bool:
-        """Keep nothing of that name any more. False where nothing was; raises `OSError` where it cannot be removed."""
+        """Keep nothing of that name any more, and end the connections that it opened. False where nothing was kept;
+        raises `OSError` where it cannot be removed, and ends them all the same."""
         ...
 
 

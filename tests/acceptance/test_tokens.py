@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 import websockets
@@ -219,6 +220,35 @@ async def test_where_the_file_cannot_be_removed_the_token_opens_nothing_all_the_
     file_of(haven).rmdir()
     put(file_of(haven), kept)
     assert not await comes_in(haven, secret)
+
+
+async def test_while_the_log_cannot_be_written_a_token_is_not_made_and_one_that_is_taken_away_opens_nothing(
+    haven: Haven,
+) -> None:
+    secret = await made(haven)
+    end = await haven.end("websocket", token=secret)
+    await end.anchor("far-1")
+    kept = file_of(haven).read_bytes()
+    intruder = apsw.Connection(str(haven.home / "tally.db"))
+    intruder.execute("BEGIN IMMEDIATE")
+    try:
+        with pytest.raises(Refused, match="Nothing was recorded"):
+            await made(haven, "data")
+        assert file_of(haven).read_bytes() == kept
+        with pytest.raises(Refused) as caught:
+            await removed(haven)
+    finally:
+        intruder.execute("ROLLBACK")
+        intruder.close()
+    assert caught.value.code == "unavailable"
+    assert caught.value.remedy.endswith("Then once more: tally token remove far-1")
+    with pytest.raises(Lost):
+        await end.hear()
+    assert not await comes_in(haven, secret)
+    assert "its file is gone" in (await doubts(haven))["token far-1"].saw
+    await removed(haven)
+    assert await doubts(haven) == {}
+    assert len(await recorded(haven)) == 2
 
 
 async def test_who_passed_the_door_just_before_its_token_was_taken_away_does_nothing_after_it(haven: Haven) -> None:

@@ -17,8 +17,8 @@ from tallystick.app.views.show import when
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.directory import SpokeToken
-from tallystick.core.errors import Refused, not_found, unavailable
-from tallystick.core.identity import HOST, ActorKind, Prefix
+from tallystick.core.errors import ErrorCode, Refused, not_found, unavailable
+from tallystick.core.identity import HOST, Actor, ActorKind, Prefix
 from tallystick.core.mention import nearest
 
 
@@ -74,16 +74,31 @@ class Admitting(Ground):
         alias = name.removeprefix("@")
         async with self._admitting:
             known = self.directory.tokens.get(alias)
-            if known is not None:
-                command = cmd.RemoveSpokeToken(workspace_id=known.workspace, name=alias)
-                await self.s.executor.execute(command, actor, workspace=known.workspace)
+            unrecorded = await self._record_removal(known, actor) if known is not None else None
             was_kept = self._drop(alias)
+        if unrecorded is not None:
+            raise unavailable(
+                f"The log could not be written and still has the token of {alias}; without its file, which is gone, it "
+                "opens nothing, and its connections were ended.",
+                f"{unrecorded.remedy} Then once more: tally token remove {alias}",
+            )
         if known is not None:
             return forms.Done(detail=f"The token of {alias} opens nothing any more; its connections were ended.")
         if not was_kept:
             raise self._no_token(alias)
         self.s.diagnostics.record("token file removed", name=alias, uid=guest.facts.uid, door=guest.facts.door)
         return forms.Done(detail=f"The record knew no token of {alias}, so it opened nothing; its file is gone.")
+
+    async def _record_removal(self, known: SpokeToken, actor: Actor) -> Refused | None:
+        """Where the log takes nothing, the refusal: the door can be shut by the file alone, and has to be."""
+        command = cmd.RemoveSpokeToken(workspace_id=known.workspace, name=known.name)
+        try:
+            await self.s.executor.execute(command, actor, workspace=known.workspace)
+        except Refused as refused:
+            if refused.code is not ErrorCode.UNAVAILABLE:
+                raise
+            return refused
+        return None
 
     def _drop(self, name: str) -> bool:
         try:

@@ -107,7 +107,8 @@ class Hub:
             self._visits.discard(visit)
             self.release(visit)
 
-    def _dismiss(self, name: str) -> None:
+    def dismiss(self, name: str) -> None:
+        """The token of that spoke opens nothing any more: whoever came in by it is sent away."""
         for visit in list(self._visits):
             if visit.bound_to == name:
                 visit.leave()
@@ -159,7 +160,7 @@ class Hub:
         """People had something stopped, paused, drained or resumed: the spokes that it is about are told. The token of
         a spoke was made anew or taken away: whoever came in by the old one is sent away."""
         if isinstance(recorded.event, ev.SpokeTokenMade | ev.SpokeTokenRemoved):
-            self._dismiss(recorded.event.name)
+            self.dismiss(recorded.event.name)
         if isinstance(recorded.event, _MODES):
             for spoke in self.spokes.values():
                 spoke.visit.begin(tell_mode(self.desk, spoke))

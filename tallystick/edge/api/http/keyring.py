@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from tallystick.app.tokens import KeptToken
@@ -12,6 +13,9 @@ from tallystick.edge.api.http.tokens import NAME, SPOKES, keep_token, kept_token
 
 class SpokeKeyring:
     """Implements `Keyring` over the folder `tokens` of a home. The door looks there itself."""
+
+    dropped: Callable[[str], None] = staticmethod(lambda _name: None)
+    """Ends the connections that the token of that name opened."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -31,8 +35,11 @@ class SpokeKeyring:
         folder = self._home / SPOKES
         if NAME.fullmatch(name) is None or not os.path.lexists(folder / name):
             return False
-        (folder / name).unlink()
-        sync_folder(folder)
+        try:
+            (folder / name).unlink()
+            sync_folder(folder)
+        finally:
+            self.dropped(name)
         return True
 
 
