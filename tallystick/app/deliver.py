@@ -282,8 +282,10 @@ class Deliverer:
         return True
 
     def _held_back(self, work: Work, agent: Agent) -> bool:
-        paused = agent_mode(agent, self._heads.directory, work.task.workspace) != "running"
-        return paused or work.task.mode == "paused"
+        """Whether a person said so, of the task, of its session, or of what these belong to."""
+        session = self._heads.directory.sessions.get(work.task.session or work.task.session_wanted)
+        modes = {agent_mode(agent, self._heads.directory, work.task.workspace), session.mode if session else "running"}
+        return modes != {"running"} or work.task.mode == "paused"
 
     def _push(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str = "") -> None:
         task = asyncio.create_task(self._carry(agent, work, delivery_id, adopted=adopted, purpose=purpose))
