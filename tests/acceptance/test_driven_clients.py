@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tallystick.core.identity import short
 from tests.support.driven import RealStage, counted, model_tokens
 from tests.support.hosts import eventually
 from tests.support.model import Model, Rule, script
@@ -97,7 +98,8 @@ def sleepers(stage):
     return found
 
 
-def test_a_cancel_is_said_when_the_commands_of_a_real_client_are_gone(stage: RealStage) -> None:
+def asleep(stage):
+    """A task in the middle of a command that takes long."""
     sleep = "python3 -c 'import time; time.sleep(271.5)'"
     task = ask(stage, TAKE, {"shell": sleep}, SUBMIT)
 
@@ -110,9 +112,25 @@ def test_a_cancel_is_said_when_the_commands_of_a_real_client_are_gone(stage: Rea
         return False
 
     eventually(allowed, "the command", SECONDS)
+    return task
+
+
+def test_a_cancel_is_said_when_the_commands_of_a_real_client_are_gone(stage: RealStage) -> None:
+    task = asleep(stage)
     stage.call("cancel", task=task, text="")
     stage.until(task, "canceled", seconds=SECONDS)
     assert not sleepers(stage)
+
+
+def test_of_a_real_client_whose_session_is_stopped_nothing_is_left_and_its_task_says_so(stage: RealStage) -> None:
+    task = asleep(stage)
+    session = stage.show(task)["session"]
+    assert stage.tally("stop", short(session))[0] == 0
+    shown = stage.until(task, "input_required/unverified", seconds=SECONDS)
+    assert not sleepers(stage)
+    assert "A person stopped it while it ran." in str(shown)
+    assert stage.tally("verify", task, "--settle", "cancel", "It was not done.")[0] == 0
+    assert stage.tally("resume", short(session))[0] == 0
 
 
 def test_a_real_client_goes_on_with_its_conversation_after_the_host_was_killed(stage: RealStage) -> None:
