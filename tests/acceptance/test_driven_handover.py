@@ -12,6 +12,11 @@ from tests.support.model import Model, Rule, script
 
 SAID = {"message": "Try again at noon.", "codexErrorInfo": "usageLimitExceeded"}
 USED_UP = {"error": [-32603, "Internal error", SAID]}
+SAYS = {
+    "codex": USED_UP,
+    "vibe": {"error": [-31001, "Rate limit exceeded for fake. Try again at noon.", {"provider": "fake"}]},
+}
+"""How clients say it by an error, as it was measured."""
 HALF = {"call": "progress", "args": {"text": "The first half is done."}}
 
 
@@ -35,9 +40,10 @@ def whats(shown):
     return [line["what"] for line in shown["history"]]
 
 
-def test_a_used_up_quota_is_a_question_with_its_remedy_and_nothing_is_tried_again(stage: Stage) -> None:
-    stage.known("codex")
-    task = stage.ask(TAKE, HALF, USED_UP)
+@pytest.mark.parametrize("client", SAYS)
+def test_a_used_up_quota_is_a_question_with_its_remedy_and_nothing_is_tried_again(stage: Stage, client) -> None:
+    stage.known(client)
+    task = stage.ask(TAKE, HALF, SAYS[client])
     shown = stage.until(task, "input_required/question")
     assert "turn ended: quota" in whats(shown)
     assert "Try again at noon." in shown["question"]
@@ -140,3 +146,31 @@ def test_from_codex_whose_quota_is_used_up_to_claude_and_the_next_one_is_a_quest
         shown = stage.until(task, "input_required/question", seconds=SECONDS)
         assert "turn ended: quota" in whats(shown)
         assert "Credit balance is too low" in shown["question"]
+
+
+DAY = {
+    "code": 429,
+    "status": "RESOURCE_EXHAUSTED",
+    "message": "You exceeded your current quota, please check your plan and billing details.",
+    "details": [
+        {
+            "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+            "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier", "quotaValue": "250"}],
+        }
+    ],
+}
+
+
+def test_gemini_whose_day_is_used_up_is_a_question_at_once_and_whom_it_is_given_to_goes_on() -> None:
+    with Model() as model, RealStage("gemini", model, turn_note_seconds=0.2) as stage:
+        assert stage.start()
+        stage.join("reviewer", more="canary = false\n")
+        stage.call("join", name="worker")
+        words = script(TAKE_IT, {"status": 429, "error": {"error": DAY}})
+        task = stage.call("ask", address="@reviewer", title="Look", body=words)["task_id"]
+        shown = stage.until(task, "input_required/question", seconds=SECONDS)
+        assert "turn ended: quota" in whats(shown), (shown["history"], stage.said())
+        assert "daily quota" in shown["question"]
+        assert len([r for r in model.turns if r.answer.status == 429]) == 1, "nothing is tried again"
+        assert stage.tally("reassign", task, "@worker", "Please go on.")[0] == 0
+        assert stage.show(task)["assignee"] == "@worker"
