@@ -171,14 +171,15 @@ def test_a_bound_in_cents_ends_the_task_where_cost_is_reported_and_is_said_not_t
 OPTIONS = [{"label": "One", "description": "the first"}, {"label": "Two", "description": "the second"}]
 QUESTION = {"id": "which", "header": "Which", "question": "Which one?", "options": OPTIONS}
 ASKS_ITS_PERSON = {
-    "claude": ({"tool": "AskUserQuestion", "args": {"questions": [{**QUESTION, "multiSelect": False}]}}, "No such tool"),
-    "codex": ({"tool": "request_user_input", "args": {"questions": [QUESTION]}}, "unavailable in Default mode"),
+    "claude": ("AskUserQuestion", {**QUESTION, "multiSelect": False}, "No such tool"),
+    "codex": ("request_user_input", QUESTION, "unavailable in Default mode"),
 }
+"""Its tool for that, what it takes, and what its model is told here."""
 
 
 def test_what_a_real_client_would_ask_its_person_reaches_nobody_and_its_model_is_told(stage: RealStage) -> None:
-    step, told = ASKS_ITS_PERSON[stage.client_name]
-    task = ask(stage, TAKE, step, SUBMIT, {"text": "Done."})
+    tool, question, told = ASKS_ITS_PERSON[stage.client_name]
+    task = ask(stage, TAKE, {"tool": tool, "args": {"questions": [question]}}, SUBMIT, {"text": "Done."})
     shown = stage.until(task, "completed", "input_required/question", seconds=SECONDS)
     assert shown["result"] == "I looked: all is well.", shown["history"]
     results = [item.text for r in stage.model.turns if task in r.seen.text for item in r.seen.results(0)]
