@@ -165,7 +165,7 @@ class RunningCall:
         """Send a frame of this call."""
         if not self._line.is_read:
             await self._line.drained()
-        self._line.write({"id": self.id, "frame": frame})
+        self._line.write_soon({"id": self.id, "frame": frame})
 
     async def _want(self, kind: str, message: dict[str, Any]) -> Any:
         """Ask the client for something and wait; None when it went away or was interrupted."""
