@@ -27,7 +27,7 @@ from tallystick.core.limits import Limits
 from tallystick.core.model import Reason, Spent
 from tallystick.core.route import is_stopped
 from tallystick.core.state import Task, Work
-from tallystick.core.task import may_resume
+from tallystick.core.task import is_held_back, may_resume
 from tallystick.store.interface import Store
 
 _AGAIN_SECONDS = 1.0
@@ -181,6 +181,12 @@ class Driving:
         while not set(parts) - set(await self.parts(task_id)):
             ended = self._closing.setdefault(task_id, asyncio.get_running_loop().create_future())
             await asyncio.shield(ended)
+
+    def is_held_back(self, task: Task, session_id: str) -> bool:
+        """Whether no prompt may go out about a task because a person said so."""
+        directory = self._heads.directory
+        agent = directory.agents.get(task.assignee)
+        return agent is not None and is_held_back(task, agent, session_id, directory)
 
     def may_go_on(self, task: Task) -> bool:
         """Whether a session may go on with a turn that broke off; after a few times in a row somebody has to look."""

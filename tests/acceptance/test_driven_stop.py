@@ -17,6 +17,7 @@ HOLD = {"wait": "go-on"}
 @pytest.fixture(scope="module")
 def shared():
     with Stage(wake_batch_seconds=0.05, wake_retry_seconds=[0.1, 0.2, 30.0]) as stage:
+        stage.wishes = {"clock": True}
         assert stage.start()
         stage.driven("reviewer", "canary = false\n", concurrency=4)
         stage.call("join", name="worker")
@@ -52,6 +53,18 @@ def begun(stage, *steps, **form):
 def ended(stage, task):
     """Its turn is over, so that its session is idle."""
     eventually(lambda: any("turn ended" in line["what"] for line in stage.show(task)["history"]), "the end of its turn")
+
+
+def an_hour_passes(stage):
+    """By all clocks; and the host has looked at what is due since: something that came later is done."""
+    file = stage.place / "asleep"
+    before = float(file.read_text()) if file.exists() else 0.0
+    new = stage.place / "asleep.new"
+    new.write_text(str(before + 3600.0))
+    new.replace(file)
+    stage.call("join", name="aside")
+    later = stage.call("ask", address="@aside", title="t", deadline="100ms")["task_id"]
+    stage.until(later, "failed/expired")
 
 
 def said(stage, verb, named):
@@ -109,14 +122,16 @@ def test_a_session_that_is_stopped_is_not_used_again_before_somebody_says_resume
     assert "mode" not in of_agent(stage, session)
 
 
-def test_the_client_of_an_idle_session_that_is_stopped_is_ended_and_its_conversation_stays(stage: Stage) -> None:
+@pytest.mark.parametrize("which", ["session", "agent"])
+def test_the_client_of_an_idle_session_that_is_stopped_is_ended_and_its_conversation_stays(stage: Stage, which) -> None:
     task = stage.ask(TAKE, {"say": "The plum is ripe."}, DONE, session="fresh")
     session = stage.until(task, "completed")["attempts"][0]["session"]
     ended(stage, task)
     assert running(stage, session)
-    said(stage, "stop", session)
+    named = session if which == "session" else "@reviewer"
+    said(stage, "stop", named)
     eventually(lambda: not running(stage, session), "its end")
-    said(stage, "resume", session)
+    said(stage, "resume", named)
     stage.until(stage.ask(TAKE, DONE, to=f"reviewer/{session}"), "completed")
     assert stage.log("load")[-1]["lines"] >= 2, "what was said before is in it"
 
@@ -148,6 +163,7 @@ def test_an_answer_to_what_a_stopped_session_asked_waits_until_somebody_says_res
     said(stage, "stop", session)
     stage.call("answer", task=task, text="The second.")
     stage.until(stage.ask(TAKE, DONE), "completed")
+    an_hour_passes(stage)
     assert stage.show(task)["state"] == "working"
     said(stage, "resume", session)
     stage.until(task, "completed")
@@ -163,9 +179,28 @@ def test_a_turn_that_ends_without_a_result_while_it_is_held_back_is_gone_on_with
     said(stage, "pause", held)
     stage.opens("go-on")
     ended(stage, task)
-    if which == "session":
-        stage.until(stage.ask(TAKE, DONE), "completed")
+    an_hour_passes(stage)
     assert stage.show(task)["state"] == "working"
     said(stage, "resume", held)
     shown = stage.until(task, "completed")
     assert "failed" not in [line["what"] for line in shown["history"]]
+
+
+def test_what_is_held_back_in_one_turn_after_another_is_at_last_for_a_person_to_look_at(stage: Stage) -> None:
+    stage.plan(again=[HOLD])
+    task, session = begun(stage, HOLD, session="fresh")
+    for turn in range(1, 4):
+        eventually(lambda: len([p for p in stage.log("prompt") if task in p["text"]]) == turn, "its prompt")  # noqa: B023
+        said(stage, "pause", session)
+        stage.opens("go-on")
+        eventually(lambda: turns_ended(stage, task) == turn, "the end of its turn")  # noqa: B023
+        (stage.folder / "go-on").unlink()
+        said(stage, "resume", session)
+    eventually(lambda: "lost sight of it" in [line["what"] for line in stage.show(task)["history"]], "doubt")
+    an_hour_passes(stage)
+    stage.until(task, "input_required/unverified")
+    settled(stage, task)
+
+
+def turns_ended(stage, task):
+    return len([line for line in stage.show(task)["history"] if "turn ended" in line["what"]])

@@ -199,14 +199,17 @@ class AcpTransport:
             work = await self._driving.work(run.envelope.task_id)
             if work is None or run.is_ending:
                 return Receipt(outcome="ended")
+            if purpose == "resumed" and not self._driving.may_go_on(work.task):
+                return Receipt(outcome="unverified", detail=f"It was interrupted {work.task.resumes + 1} times.")
             run.turn_to(work, purpose)
             run.parts = await self._driving.parts(work.task.task_id)
             try:
                 ended = await run.turn(purpose)
             except Refused as refusal:
-                # Of what it has begun nothing comes back: it is gone on with once a person lets it go on.
                 is_begun = purpose not in ("work", "changes") and not run.envelope.purpose
-                return Receipt(outcome="told" if is_begun else "returned", detail=str(refusal))
+                waits = is_begun and self._driving.is_held_back(work.task, session.session_id)
+                # What waits is gone on with once a person lets it go on: nothing has failed.
+                return Receipt(outcome="told" if waits else "returned", detail=str(refusal))
             receipt = await self._after(session, run, ended)
             if receipt is not None or run.waits_for:
                 return receipt
