@@ -1,4 +1,4 @@
-"""`python -m bench [--quick] [--only NAME…] [--bare] [--sync-ms N] [--json FILE]`: measures, prints a table, writes JSON.
+"""`python -m bench [--quick] [--only NAME…] [--bare] [--sync-ms N] [--json FILE]`: prints a table, writes JSON.
 
 Exit code 1 where a number is below half of its target.
 """

@@ -1,8 +1,9 @@
-"""The barest host that keeps every step on disk, to be measured in the place of the real one (`python -m bench --bare`):
-Unix socket, JSON lines, one writer thread with group commit (WAL, synchronous FULL), an event and a row of a task for each
-command. It checks nothing, knows nobody, keeps no history to ask for, and delivers nothing: what it reaches is what Python,
-the socket and SQLite allow here, and what the real host is slower is the price of what it does. `python -m bench.bare_host
-SOCKET FILE` serves.
+"""The barest host that keeps every step on disk, measured in the place of the real one (`python -m bench --bare`): Unix
+socket, JSON lines, one writer thread with group commit (WAL, synchronous FULL), an event and a row of a task for each
+command. It checks nothing, knows nobody, keeps no history to ask for and delivers nothing: what it reaches is what
+Python, the socket and SQLite allow here, and what the real host is slower is the price of what it does.
+
+`python -m bench.bare_host SOCKET FILE` serves.
 """
 
 from __future__ import annotations

@@ -37,6 +37,10 @@ class Line(Protocol):
         """Send one line; nothing where the client is gone."""
         ...
 
+    def write_soon(self, message: dict[str, Any]) -> None:
+        """The same, in one piece with all else that is said in this turn of the loop."""
+        ...
+
     async def drained(self) -> None:
         """Wait until the client reads again. Raises `Gone`."""
         ...
