@@ -282,8 +282,10 @@ class Deliverer:
         return True
 
     def _held_back(self, work: Work, agent: Agent) -> bool:
-        paused = agent_mode(agent, self._heads.directory, work.task.workspace) != "running"
-        return paused or work.task.mode == "paused"
+        """Whether a person said so, of the task, of its session, or of what these belong to."""
+        session = self._heads.directory.sessions.get(work.task.session or work.task.session_wanted)
+        modes = {agent_mode(agent, self._heads.directory, work.task.workspace), session.mode if session else "running"}
+        return modes != {"running"} or work.task.mode == "paused"
 
     def _push(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str = "") -> None:
         task = asyncio.create_task(self._carry(agent, work, delivery_id, adopted=adopted, purpose=purpose))
@@ -395,10 +397,13 @@ class Deliverer:
             await self._outcomes.unknown(task_id, delivery_id, _SPOKE_AWAY if agent.connection == DOOR else _GONE)
 
     def is_in_hand(self, work: Work) -> bool:
-        """Whether a push of it is under way here. One to a spoke tells nothing: it waits for a lost one, too."""
+        """Whether a push of it is under way here, or a person holds back the next prompt to its session, where nothing
+        runs meanwhile. A push to a spoke tells nothing: it waits for a lost one, too."""
         agent = self._heads.directory.agents.get(work.task.assignee)
         if agent is not None and agent.connection == DOOR:
             return False
+        if agent is not None and agent.connection == "drive" and wanted(work) and self._held_back(work, agent):
+            return True
         return any(delivery.delivery_id in self._pushes for delivery in work.deliveries)
 
     async def end(self, work: Work) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -17,13 +18,16 @@ import pytest_asyncio
 from msgspec.structs import replace
 from websockets.asyncio.server import unix_serve
 
+from tallystick import assembly
 from tallystick.app.clock import SystemClock
+from tallystick.app.desk import forms
 from tallystick.app.ports import Summons
 from tallystick.app.turns import Turns
 from tallystick.core.directory import Agent, Directory, SessionState
 from tallystick.core.identity import Prefix
 from tallystick.core.limits import Limits
-from tallystick.core.wake import INTENDED, Wake
+from tallystick.core.wake import INTENDED, Wake, words
+from tallystick.edge.acp import DriveWaker
 from tallystick.edge.clients.claude.history import trail
 from tallystick.edge.clients.codex.wake import CodexWaker
 from tallystick.edge.clients.opencode.server import port_of
@@ -32,6 +36,8 @@ from tallystick.edge.clients.waiting import HookWaker
 from tallystick.edge.command import CommandWaker
 from tallystick.edge.process import ProcessRunner
 from tallystick.testing import FakeWaker, SeqIds, check_waker
+from tests.support.driven import AGENT
+from tests.support.ends import Haven
 
 SOON = Limits(wake_proof_seconds=0.3)
 IDS = SeqIds()
@@ -436,3 +442,90 @@ def test_the_port_of_a_process_is_that_at_which_it_or_its_children_listen() -> N
         assert port_of(f"{child.pid}@1") == port
         child.communicate("\n")
     assert port_of("nonsense") == port_of("") == 0
+
+
+# --- a session that the host drives -------------------------------------------------------------------------------
+
+
+class Driving:
+    """A whole host that drives the scripted agent, and the entry that it wakes it by."""
+
+    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.place = place
+        self.haven = Haven(place / "home")
+        self.wakers: list[DriveWaker] = []
+
+        def keep(*given: Any) -> DriveWaker:
+            self.wakers.append(DriveWaker(*given))
+            return self.wakers[-1]
+
+        monkeypatch.setattr(assembly, "DriveWaker", keep)
+
+    async def begin(self) -> None:
+        own = self.place / "home" / "agents" / "pen.toml"
+        own.parent.mkdir()
+        own.write_text("sandbox = false\ncanary = false\n")
+        own.chmod(0o600)
+        line = shlex.join([sys.executable, str(AGENT), str(self.place)])
+        await self.haven.desk.join(await self.haven.person(), forms.Join(name="pen", drive=line))
+
+    @property
+    def waker(self) -> DriveWaker:
+        return self.wakers[-1]
+
+    def plan(self, *steps: dict[str, Any]) -> None:
+        (self.place / "plan.json").write_text(json.dumps({"woken": steps}))
+
+    def summons(self, **given: Any) -> Summons:
+        """To look again, for the agent in its workspace. `given`: what is another about the agent."""
+        directory = self.haven.desk.directory
+        by = next(a for a in directory.agents.values() if a.alias == "pen")
+        found = summons(replace(by, **given), None)
+        wake = replace(found.wake, target=min(by.workspaces), entry="drive")
+        return replace(found, wake=wake, text=words("pen", wake.wake_id, []))
+
+
+@pytest_asyncio.fixture
+async def driving(monkeypatch: pytest.MonkeyPatch):
+    with tempfile.TemporaryDirectory(prefix="dr-") as short:
+        driving = Driving(Path(short), monkeypatch)
+        async with driving.haven:
+            await driving.begin()
+            yield driving
+
+
+@pytest.mark.parametrize("says", [[{"say": "I look."}], []], ids=["words", "nothing"])
+async def test_a_driven_session_keeps_the_contract(driving: Driving, says: list[dict[str, Any]]) -> None:
+    driving.plan(*says)
+    absent = driving.summons(concurrency=0)
+    await check_waker(driving.waker, driving.summons(), absent, driving.summons())
+    assert not await driving.waker.reachable(absent.agent, session("")), "it is no session of a person"
+
+
+async def test_how_the_turn_of_a_driven_session_ended_is_said(driving: Driving) -> None:
+    for step, outcome in (({"die": 9}, "failed"), ({"error": [-32603, "no such model", None]}, "failed")):
+        driving.plan({"say": "I look."}, {"pause": 0.2}, step)
+        call = driving.summons()
+        begun = await driving.waker.wake(call)
+        assert (begun.outcome, bool(begun.turn)) == ("started", True)
+        ended = await driving.waker.outcome(replace(call, wake=replace(call.wake, outcome="started", turn=begun.turn)))
+        assert (ended.outcome, ended.turn) == (outcome, begun.turn)
+        again = await driving.waker.outcome(call)
+        assert again.outcome == "unverified", "what was told is told once"
+
+
+async def test_a_driven_agent_that_is_stopped_while_it_looks_is_interrupted_and_not_busy_afterwards(
+    driving: Driving,
+) -> None:
+    driving.plan({"say": "I look."}, {"hang": True})
+    call = driving.summons()
+    begun = await driving.waker.wake(call)
+    assert begun.outcome == "started"
+    assert not await driving.waker.reachable(call.agent, None)
+    assert (await driving.waker.wake(driving.summons())).outcome == "busy"
+    started = replace(call, wake=replace(call.wake, outcome="started", turn=begun.turn))
+    ended, is_ended = await asyncio.gather(driving.waker.outcome(started), driving.waker.end(started))
+    assert is_ended
+    assert ended.outcome == "interrupted"
+    assert not await driving.waker.end(started)
+    assert await driving.waker.reachable(call.agent, None)

@@ -377,7 +377,8 @@ class AgentShown(Form, frozen=True, kw_only=True):
     model: str = ""
     required: str = ""
     driven: tuple[dict[str, str], ...] = ()
-    """session_id, client, level, rests_on: the sessions that the host drives; fork_of: the one it was forked from."""
+    """session_id, client, level, rests_on: the sessions that the host drives; fork_of: the one it was forked from;
+    mode: what a person said of it (stopped, paused, draining), where that is not that it runs."""
     facts: tuple[dict[str, str], ...] = ()
     """fact, rests_on: what each delivery fact of it rests on."""
 

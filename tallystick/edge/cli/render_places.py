@@ -70,7 +70,9 @@ def agent(sheet: Sheet, form: forms.AgentShown) -> None:
     for session in form.driven:
         rests = f"  {session['rests_on']}" if session["rests_on"] else ""
         fork = f" (fork of {short(session['fork_of'])})" if "fork_of" in session else ""
-        sheet.field("session", f"{short(session['session_id'])}{fork}  {session['client']}  {session['level']}{rests}")
+        mode = f"  {session['mode']}" if "mode" in session else ""
+        name = f"{short(session['session_id'])}{fork}{mode}"
+        sheet.field("session", f"{name}  {session['client']}  {session['level']}{rests}")
     sheet.field("mode", _mode(form))
     sheet.field("in", ", ".join(form.workspaces))
     sheet.field("owner", form.owner)
