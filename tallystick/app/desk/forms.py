@@ -463,24 +463,6 @@ class Source(Form, frozen=True, kw_only=True):
     """Each: task_id, title, agent, session, requester, result, and `ask`: the command that asks its agent about it."""
 
 
-class Finding(Form, frozen=True, kw_only=True):
-    """One line of `tally doctor`: what was done, what was seen, the fix."""
-
-    check: str
-    ok: bool
-    level: str
-    """ok, warning or error."""
-    did: str
-    saw: str
-    fix: str = ""
-
-
-class Diagnosis(Form, frozen=True, kw_only=True):
-    """`tally doctor`."""
-
-    findings: tuple[Finding, ...]
-
-
 class Watched(Form, frozen=True, kw_only=True):
     """`tally watch list`."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tallystick.app.desk import forms
+from tallystick.app.desk.diagnosis import Diagnosis
 from tallystick.core.identity import short
 from tallystick.edge.cli.page import Paint, Sheet, age, id_piece
 from tallystick.edge.cli.render_task import as_text, named
@@ -168,7 +169,7 @@ def done(sheet: Sheet, form: forms.Done) -> None:
     sheet.line(form.detail, "" if form.changed else " (it was so already)")
 
 
-def diagnosis(sheet: Sheet, form: forms.Diagnosis) -> None:
+def diagnosis(sheet: Sheet, form: Diagnosis) -> None:
     """What doctor did and saw, and the fix where something is wrong."""
     marks = {"ok": Paint("ok     ", "green"), "warning": Paint("warning", "yellow"), "error": Paint("error  ", "red")}
     for finding in form.findings:
