@@ -17,7 +17,7 @@ SOON = {
     "wake_batch_seconds": 0.05,
     "wake_retry_seconds": [0.2, 0.2],
     "wake_busy_seconds": 0.2,
-    "wake_proof_seconds": 2,
+    "wake_proof_seconds": 5,
     "sessions_seconds": 0.1,
     "watch_seconds": 0.1,
 }

@@ -15,7 +15,7 @@ from tests.support.hosts import ROOT, RUN_TALLY, eventually
 from tests.support.model import Model, Rule
 from tests.support.town import Town
 
-SOON = {"wake_batch_seconds": 0.05, "wake_retry_seconds": [0.5, 0.5], "wake_proof_seconds": 20, "sessions_seconds": 0.2}
+SOON = {"wake_batch_seconds": 0.05, "wake_retry_seconds": [0.5, 0.5], "wake_proof_seconds": 60, "sessions_seconds": 0.2}
 HOOK = ROOT / "tallystick" / "_hook.py"
 
 

@@ -324,7 +324,7 @@ def play(story, goals):
         for goal in goals:
             getattr(story, goal)()
     except wire.WireError as error:
-        eventually(story.place.is_dead, f"the death that explains: {error.code} {error}", 5)
+        eventually(story.place.is_dead, f"the death that explains: {error.code} {error}")
         story.place.leave()
         return False
     return True
