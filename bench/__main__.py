@@ -1,4 +1,4 @@
-"""`python -m bench [--quick] [--only NAME…] [--sync-ms N] [--json FILE]`: measures, prints a table, writes JSON.
+"""`python -m bench [--quick] [--only NAME…] [--bare] [--sync-ms N] [--json FILE]`: prints a table, writes JSON.
 
 Exit code 1 where a number is below half of its target.
 """
@@ -23,6 +23,8 @@ from bench.table import Row, Skip
 GROUPS = ("sync", "cli", "mcp", "acp", "submit", "cycle", "reach", "size", "disk")
 LONG = ("million",)
 """Run only where they are named."""
+BARE = ("submit", "cycle")
+"""What the bare host can do."""
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -33,8 +35,8 @@ def main() -> int:
         slow_sync.restart(given.sync_ms)
     rows: list[Row] = []
     skipped: list[str] = []
-    with Machine() as machine:
-        for name in given.only or GROUPS:
+    with Machine(is_bare=given.bare) as machine:
+        for name in given.only or (BARE if given.bare else GROUPS):
             begun = time.monotonic()
             try:
                 found = importlib.import_module(f"bench.group_{name}").measure(machine, given.quick)
@@ -58,10 +60,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and a log of 100,000 events")
     parser.add_argument("--only", nargs="+", choices=(*GROUPS, *LONG), metavar="NAME", help=_CHOICE)
     parser.add_argument(
+        "--bare", action="store_true", help=f"a host without rules in the place of ours: {' '.join(BARE)}"
+    )
+    parser.add_argument(
         "--sync-ms", type=float, metavar="N", help="each sync takes at least this long, for all that is compared"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the result goes (default: bench/results/)")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.bare and not set(given.only or BARE) <= set(BARE):
+        parser.error(f"--bare measures {' and '.join(BARE)} only")
+    return given
 
 
 _CHOICE = f"some of {', '.join(GROUPS)}; only where they are named: {', '.join(LONG)}"
@@ -74,6 +82,7 @@ def _write(path: Path, rows: list[Row], skipped: list[str]) -> None:
         "system": f"{platform.system()} {platform.release()}",
         "cores": os.cpu_count(),
         "load": os.getloadavg(),
+        "bare": "--bare" in sys.argv,
         "sync_us": int(os.environ.get(slow_sync.VARIABLE, "0")),
     }
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,12 +9,11 @@ import time
 from typing import Any
 
 from bench import board
-from bench.client import BODY
+from bench.client import BODY, Line
 from bench.disk import raw
 from bench.load import NAMES, single_submits, submits
 from bench.machine import Machine
 from bench.table import Row, at
-from tallystick import wire
 
 PROCESSES = 8
 
@@ -92,9 +91,9 @@ def _direct(path: str, number: int, count: int, gate: Any, queue: Any) -> None:
 
 
 def _hosted(path: str, number: int, count: int, gate: Any, queue: Any) -> None:
-    connection = wire.connect(start=False, path=path, seconds=60)
-    fields = {"as": f"a{number}", "args": {"address": f"@b{number}", "title": "Work", "body": BODY}}
-    _timed(lambda _: connection.call("ask", **fields), count, gate, queue)
+    fields = {"as_name": f"a{number}", "address": f"@b{number}", "title": "Work", "body": BODY}
+    with Line(path) as line:
+        _timed(lambda _: line.call("ask", **fields), count, gate, queue)
 
 
 def _timed(write: Any, count: int, gate: Any, queue: Any) -> None:

@@ -28,7 +28,8 @@ STOP_SECONDS = 15.0
 class Machine:
     """One run's folder and processes. `with Machine() as machine`; Ctrl-C ends here as well."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_bare: bool = False) -> None:
+        self._is_bare = is_bare
         self.folder = Path(tempfile.mkdtemp(prefix="tb-"))
         self.folder.chmod(0o711)  # PostgreSQL, which refuses to run as root, has to reach its own folder below
         self._children: list[subprocess.Popen[bytes]] = []
@@ -84,12 +85,20 @@ class Machine:
 
     @contextlib.contextmanager
     def host(self, home: Path | None = None, prefix: tuple[str, ...] = ()) -> Iterator[Host]:
-        """A host of this tree that serves a home; `prefix` stands in front of its command (strace)."""
+        """A host of this tree that serves a home, or the bare one in its place; `prefix` stands in front of its command
+        (strace)."""
         home = home or self.new("home")
-        with self.running(*prefix, *wire.command("up"), env=environment(home)) as child:
+        with self.running(*prefix, *self._command(home), env={**environment(home), "PYTHONPATH": str(ROOT)}) as child:
             host = Host(home, child)
             host.await_first_answer()
             yield host
+
+    def _command(self, home: Path) -> tuple[str, ...]:
+        if not self._is_bare:
+            return wire.command("up")
+        socket = wire.socket_path(str(home))
+        Path(socket).parent.mkdir(parents=True, exist_ok=True)
+        return (sys.executable, "-m", "bench.bare_host", socket, str(home / "bare.db"))
 
     @contextlib.contextmanager
     def redis(self) -> Iterator[int]:

@@ -49,6 +49,7 @@ from tallystick.config import Settings
 from tallystick.core import events as ev
 from tallystick.core.errors import invalid
 from tallystick.core.limits import Limits
+from tallystick.core.rows import Row
 from tallystick.core.state import Work
 from tallystick.core.wake import Item
 from tallystick.edge.acp import AcpTransport, Around, DriveWaker, Registry
@@ -85,6 +86,70 @@ class World(NamedTuple):
     """What tests mount beside our own tools over HTTP."""
 
 
+class Base(NamedTuple):
+    """What every room of the host stands on."""
+
+    settings: Settings
+    diagnostics: Diagnostics
+    world: World
+    clock: HighWater
+    new_id: RandomIds
+    store: SqliteStore
+    blobs: KeptBlobs
+    git: GitCommands
+    runner: ProcessRunner
+    heads: Heads
+    feed: Feed
+    presence: Presence
+    words: Words
+    routing: Routing
+    gather: Gather
+    views: Views
+    hints: Hints
+    executor: Executor
+
+    @property
+    def home(self) -> Path:
+        """The host's own directory."""
+        return self.settings.home
+
+    @property
+    def limits(self) -> Limits:
+        """The limits that hold."""
+        return self.settings.limits
+
+    def prefixes(self) -> Callable[..., Any]:
+        """What a process of an agent does not see besides."""
+        return partial(prefixes, hidden=(str(self.home), str(control_path(self.home).parent)))
+
+
+class Drive(NamedTuple):
+    """Sessions that the host drives."""
+
+    transport: AcpTransport
+    driving: Driving
+    sockets: Doors
+
+
+class Rooms(NamedTuple):
+    """What looks after each commit for something to do."""
+
+    verifier: Verifier
+    drive: Drive
+    transports: dict[str, Transport]
+    deliverer: Deliverer
+    duties: Duties
+    reaches: Reaches
+    turns: Turns
+    sessions: Sessions
+    proofs: Proofs
+    watches: Watches
+    wakes: Wakes
+    custody: Custody
+    notices: list[Notices]
+    first: FirstThings
+
+
 def assemble(
     settings: Settings,
     diagnostics: Diagnostics,
@@ -94,112 +159,250 @@ def assemble(
     world: World = World(),  # noqa: B008 - immutable
 ) -> list[Service]:
     """The services of a host, in the order in which they start; `announce` is told the address it listens at."""
-    reached = world.reached
-    home, limits = settings.home, settings.limits
+    base = _base(settings, diagnostics, world)
+    rooms = _rooms(base)
+    tokens, shapes = SpokeKeyring(base.home), ShapeJudge()
+    desk = _desk(base, rooms, tokens, shapes)
+    hub = Hub(desk, base.limits, base.clock.now, partial(unforeseen, diagnostics), shapes)
+    rooms.transports["spoke"] = SpokeTransport(hub)
+    tokens.removed = hub.dismiss
+    _join(base, rooms, hub)
+    protocol = Protocol(desk, diagnostics)
+    ops: dict[str, Handler] = {**_ops(desk, life, stop, protocol), "reach": hub}
+    mcp = partial(McpHttp, protocol, parse, extra=world.mcp)
+    server = rooms.drive.sockets.server = ApiServer(ops, path=control_path(base.home), diagnostics=diagnostics)
+    doors = [*_http(settings, desk, ops, diagnostics, announce, mcp, hub), server, hub]
+    return [Record(base.store, base.heads, base.clock), shapes, *_inside(base, rooms), *doors]
+
+
+def _base(settings: Settings, diagnostics: Diagnostics, world: World) -> Base:
+    home, limits, reached = settings.home, settings.limits, world.reached
     clock = HighWater(world.clock, 0.0)
-    new_id = RandomIds(clock)
     store = SqliteStore.open(home / "tally.db", vfs=world.vfs, failpoint=reached, salt=Chance())
     blobs = KeptBlobs(BlobStore(home / "blobs"))
-    git = GitCommands(home)
     runner = ProcessRunner(home, clock.clock, masks=(str(control_path(home).parent),), reached=reached)
     heads, feed, presence = Heads(store), Feed(), Presence(clock, limits)
-    words = Words(store, heads.histories.of)
-    routing = Routing(store, heads, presence, clock)
     gather = Gather(store, heads, clock, presence, limits)
     views = Views(store, heads, presence, clock, feed, blobs, limits, runner.level)
     hints = Hints(home, wire.hint_path, heads, views)
-    executor = Executor(store, heads, gather, clock, feed, limits, hints.before_commit, reached)
-    shown = partial(prefixes, hidden=(str(home), str(control_path(home).parent)))
-    verifier = Verifier(home, git, runner, blobs, executor, new_id, diagnostics, shown, reached)
-    commands = CommandTransport(home, git, runner, blobs, new_id, limits, shown, reached)
-    driving = Driving(store, heads, executor, words, presence, clock, new_id, limits, diagnostics)
+    return Base(
+        settings=settings,
+        diagnostics=diagnostics,
+        world=world,
+        clock=clock,
+        new_id=RandomIds(clock),
+        store=store,
+        blobs=blobs,
+        git=GitCommands(home),
+        runner=runner,
+        heads=heads,
+        feed=feed,
+        presence=presence,
+        words=Words(store, heads.histories.of),
+        routing=Routing(store, heads, presence, clock),
+        gather=gather,
+        views=views,
+        hints=hints,
+        executor=Executor(store, heads, gather, clock, feed, limits, hints.before_commit, reached),
+    )
+
+
+# --- what looks after each commit ---------------------------------------------------------------------------------
+
+
+def _rooms(b: Base) -> Rooms:
+    reached = b.world.reached
+    drive, reaches, turns = _drive(b), Reaches(b.store, b.heads), Turns(lambda: b.heads.committed_directory)
+    commands = CommandTransport(b.home, b.git, b.runner, b.blobs, b.new_id, b.limits, b.prefixes(), reached)
+    transports: dict[str, Transport] = {"command": commands, "drive": drive.transport}
+    due = Due(b.store, b.heads, b.views)
+    return Rooms(
+        verifier=Verifier(b.home, b.git, b.runner, b.blobs, b.executor, b.new_id, b.diagnostics, b.prefixes(), reached),
+        drive=drive,
+        transports=transports,
+        deliverer=Deliverer(
+            b.store,
+            b.heads,
+            b.executor,
+            b.words,
+            b.clock,
+            b.new_id,
+            b.limits,
+            transports,
+            b.diagnostics,
+            b.routing,
+            reached,
+        ),
+        duties=Duties(
+            b.store, b.heads, b.gather, b.executor, b.presence, b.clock, b.new_id, b.limits, b.diagnostics, reached
+        ),
+        reaches=reaches,
+        turns=turns,
+        sessions=Sessions(b.store, b.heads, b.executor, b.new_id, b.limits, peer.is_alive, b.diagnostics),
+        proofs=Proofs(b.store, b.heads, b.executor, HISTORIES, b.diagnostics),
+        watches=Watches(b.heads, b.executor, due, b.git, b.limits, b.diagnostics),
+        wakes=_wakes(b, due, turns, drive),
+        custody=Custody(
+            b.home,
+            b.store,
+            b.store,
+            b.heads,
+            b.executor,
+            b.views,
+            b.clock,
+            b.limits,
+            b.diagnostics,
+            __version__,
+            reached,
+        ),
+        notices=_notices(b, reaches),
+        first=FirstThings(b.heads, b.executor, b.store, b.new_id, _user(), os.getuid()),
+    )
+
+
+def _drive(b: Base) -> Drive:
+    driving = Driving(b.store, b.heads, b.executor, b.words, b.presence, b.clock, b.new_id, b.limits, b.diagnostics)
     sockets = Doors()
     around = Around(
-        home=home,
-        sockets=control_path(home).parent,
-        git=git,
-        runner=runner,
+        home=b.home,
+        sockets=control_path(b.home).parent,
+        git=b.git,
+        runner=b.runner,
         driving=driving,
         doors=sockets,
         environment=_inherited(),
         tally=(sys.executable, "-I", "-c", _TALLY, "mcp"),
         package=str(Path(tallystick.__file__).parent),
-        prefixes=shown,
+        prefixes=b.prefixes(),
         proved={},
     )
-    driven = AcpTransport(around)
-    transports: dict[str, Transport] = {"command": commands, "drive": driven}
-    deliverer = Deliverer(
-        store, heads, executor, words, clock, new_id, limits, transports, diagnostics, routing, reached
+    return Drive(AcpTransport(around), driving, sockets)
+
+
+def _wakes(b: Base, due: Due, turns: Turns, drive: Drive) -> Wakes:
+    wakers: dict[str, Waker] = {"wake": CommandWaker(b.home, b.runner, b.limits), **wakers_of(turns, b.limits)}
+    wakers["drive"] = DriveWaker(drive.transport, drive.driving)
+    return Wakes(
+        b.heads,
+        b.executor,
+        due,
+        b.presence,
+        turns,
+        b.clock,
+        b.new_id,
+        b.limits,
+        wakers,
+        b.diagnostics,
+        b.world.reached,
     )
-    reaches = Reaches(store, heads)
-    duties = Duties(store, heads, gather, executor, presence, clock, new_id, limits, diagnostics, reached)
-    duties.why_not_begun = routing.why_not_begun
-    turns = Turns(lambda: heads.committed_directory)
-    wakers: dict[str, Waker] = {"wake": CommandWaker(home, runner, limits), **wakers_of(turns, limits)}
-    wakers["drive"] = DriveWaker(driven, driving)
-    due = Due(store, heads, views)
-    proofs = Proofs(store, heads, executor, HISTORIES, diagnostics)
-    sessions = Sessions(store, heads, executor, new_id, limits, peer.is_alive, diagnostics)
-    watches = Watches(heads, executor, due, git, limits, diagnostics)
-    wakes = Wakes(heads, executor, due, presence, turns, clock, new_id, limits, wakers, diagnostics, reached)
-    driven.freed = wakes.freed
-    custody = Custody(home, store, store, heads, executor, views, clock, limits, diagnostics, __version__, reached)
-    orphans = Orphans(home, heads, runner, git, diagnostics)
-    notifier = world.notifier or (Desktop() if settings.desktop and is_installed() else None)
-    notices = [Notices(heads, notifier, diagnostics)] if notifier else []
-    for shown_here in notices:
-        shown_here.is_waited_for = reaches.is_followed
-    first = FirstThings(heads, executor, store, new_id, _user(), os.getuid())
-    tokens, shapes = SpokeKeyring(home), ShapeJudge()
-    desk = FrontDesk(
-        Services(
-            home=home,
-            limits=limits,
-            person_verbs=settings.person_verbs,
-            store=store,
-            maintenance=store,
-            heads=heads,
-            executor=executor,
-            views=views,
-            presence=presence,
-            clock=clock,
-            feed=feed,
-            new_id=new_id,
-            git=git,
-            runner=runner,
-            installer=ClientInstaller(_program(home), CLIENTS),
-            blobs=blobs,
-            verifier=verifier,
-            diagnostics=diagnostics,
-            drives=Registry(),
-            turns=turns,
-            sessions=sessions,
-            watches=watches,
-            routing=routing,
-            reaches=reaches,
-            deliverer=deliverer,
-            returning=Returning(store, heads, executor, deliverer, clock, diagnostics),
-            tokens=tokens,
-            shapes=shapes,
-            engine=store.engine(),
-            examine=(*[part.examine for part in notices], wakes.examine),
-        )
+
+
+def _notices(b: Base, reaches: Reaches) -> list[Notices]:
+    """Where the settings and the machine allow it: one."""
+    notifier = b.world.notifier or (Desktop() if b.settings.desktop and is_installed() else None)
+    if notifier is None:
+        return []
+    notices = Notices(b.heads, notifier, b.diagnostics)
+    notices.is_waited_for = reaches.is_followed
+    return [notices]
+
+
+def _inside(b: Base, r: Rooms) -> list[Service]:
+    """What starts before any door is opened."""
+    orphans = Orphans(b.home, b.heads, b.runner, b.git, b.diagnostics)
+    first: list[Service] = [b.executor, r.first, r.custody, b.hints, orphans, r.verifier, r.drive.transport]
+    return [*first, r.deliverer, r.duties, *r.notices, r.sessions, r.proofs, r.watches, r.wakes]
+
+
+def _join(b: Base, r: Rooms, hub: Hub) -> None:
+    """Who follows commits, who is told of what, and who ends what runs."""
+
+    async def end_run(work: Work) -> bool:
+        return await r.verifier.end_check(work) and await r.deliverer.end(work)
+
+    def must_open(agent: str, _workspace: str, items: Sequence[Item]) -> None:
+        task = next((item for item in items if item.item_id.startswith("tsk_")), None)
+        for shown in r.notices:
+            shown.must_be_opened(agent, task.item_id if task else "", task.title if task else items[0].title)
+
+    def was_heard(agent: str) -> None:
+        for shown in r.notices:
+            shown.was_heard(agent)
+
+    b.executor.follow = _follow(b, r, hub)
+    b.executor.refused = Refusals(b.executor, b.clock).refused
+    b.executor.stumbled = b.diagnostics.failure
+    r.drive.transport.freed = r.wakes.freed
+    r.wakes.must_open, r.wakes.was_heard = must_open, was_heard
+    r.duties.end_run = end_run
+    r.duties.is_in_hand = r.deliverer.is_in_hand
+    r.duties.run_check = r.verifier.run_check
+    r.duties.why_not_begun = b.routing.why_not_begun
+
+
+def _follow(b: Base, r: Rooms, hub: Hub) -> Callable[[ev.Recorded, tuple[Row, ...]], None]:
+    """What is told of each commit, in this order."""
+
+    def follow(recorded: ev.Recorded, rows: tuple[Row, ...]) -> None:
+        b.presence.committed(recorded, rows)
+        r.deliverer.committed(rows)
+        r.verifier.committed(rows)
+        r.duties.committed(rows)
+        r.custody.committed(rows)
+        b.hints.committed(rows)
+        for shown in r.notices:
+            shown.committed(recorded, rows)
+        r.sessions.committed(recorded)
+        r.proofs.committed(recorded)
+        r.wakes.committed(recorded, rows)
+        if not isinstance(recorded.event, ev.TaskEvent):
+            r.deliverer.look()
+            if isinstance(recorded.event, ev.AgentLeft):
+                r.first.follow_left(recorded.stream)
+        r.drive.driving.committed(recorded)
+        r.reaches.committed(recorded)
+        hub.committed(recorded)
+
+    return follow
+
+
+# --- doors --------------------------------------------------------------------------------------------------------
+
+
+def _desk(b: Base, r: Rooms, tokens: SpokeKeyring, shapes: ShapeJudge) -> FrontDesk:
+    services = Services(
+        home=b.home,
+        limits=b.limits,
+        person_verbs=b.settings.person_verbs,
+        store=b.store,
+        maintenance=b.store,
+        heads=b.heads,
+        executor=b.executor,
+        views=b.views,
+        presence=b.presence,
+        clock=b.clock,
+        feed=b.feed,
+        new_id=b.new_id,
+        git=b.git,
+        runner=b.runner,
+        installer=ClientInstaller(_program(b.home), CLIENTS),
+        blobs=b.blobs,
+        verifier=r.verifier,
+        diagnostics=b.diagnostics,
+        drives=Registry(),
+        turns=r.turns,
+        sessions=r.sessions,
+        watches=r.watches,
+        routing=b.routing,
+        reaches=r.reaches,
+        deliverer=r.deliverer,
+        returning=Returning(b.store, b.heads, b.executor, r.deliverer, b.clock, b.diagnostics),
+        tokens=tokens,
+        shapes=shapes,
+        engine=b.store.engine(),
+        examine=(*[part.examine for part in r.notices], r.wakes.examine),
     )
-    executor.stumbled = diagnostics.failure
-    refusals, others = Refusals(executor, clock), (sessions, proofs)
-    _join(executor, deliverer, duties, custody, hints, verifier, presence, wakes, others, first, refusals, notices)
-    executor.follow = _then(executor.follow, driving.committed, reaches.committed)
-    protocol = Protocol(desk, diagnostics)
-    hub = _hub(desk, limits, clock, diagnostics, transports, shapes)
-    tokens.removed = hub.dismiss
-    executor.follow = _then(executor.follow, hub.committed)
-    ops: dict[str, Handler] = {**_ops(desk, life, stop, protocol), "reach": hub}
-    mcp = partial(McpHttp, protocol, parse, extra=world.mcp)
-    sockets.server = ApiServer(ops, path=control_path(home), diagnostics=diagnostics)
-    doors = [*_http(settings, desk, ops, diagnostics, announce, mcp, hub), sockets.server, hub]
-    inside: list[Service] = [executor, first, custody, hints, orphans, verifier, driven, deliverer, duties, *notices]
-    return [Record(store, heads, clock), shapes, *inside, sessions, proofs, watches, wakes, *doors]
+    return FrontDesk(services)
 
 
 class Doors:
@@ -227,69 +430,6 @@ def _inherited() -> dict[str, str]:
     return {"LANG": "C.UTF-8", "TERM": "dumb", **found}
 
 
-def _then(first: Callable[..., None], *others: Callable[[ev.Recorded], None]) -> Callable[..., None]:
-    def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
-        first(recorded, rows)
-        for other in others:
-            other(recorded)
-
-    return follow
-
-
-def _join(
-    executor: Executor,
-    deliverer: Deliverer,
-    duties: Duties,
-    custody: Custody,
-    hints: Hints,
-    verifier: Verifier,
-    presence: Presence,
-    wakes: Wakes,
-    others: tuple[Sessions | Proofs, ...],
-    first: FirstThings,
-    refusals: Refusals,
-    notices: list[Notices],
-) -> None:
-    """What follows a commit, and who ends what runs."""
-
-    def follow(recorded: ev.Recorded, rows: tuple[Any, ...]) -> None:
-        presence.committed(recorded, rows)
-        deliverer.committed(rows)
-        verifier.committed(rows)
-        duties.committed(rows)
-        custody.committed(rows)
-        hints.committed(rows)
-        for shown in notices:
-            shown.committed(recorded, rows)
-        for other in others:
-            other.committed(recorded)
-        wakes.committed(recorded, rows)
-        event = recorded.event
-        if not isinstance(event, ev.TaskEvent):
-            deliverer.look()
-            if isinstance(event, ev.AgentLeft):
-                first.follow_left(recorded.stream)
-
-    async def end_run(work: Work) -> bool:
-        return await verifier.end_check(work) and await deliverer.end(work)
-
-    def must_open(agent: str, _workspace: str, items: Sequence[Item]) -> None:
-        task = next((item for item in items if item.item_id.startswith("tsk_")), None)
-        for shown in notices:
-            shown.must_be_opened(agent, task.item_id if task else "", task.title if task else items[0].title)
-
-    def was_heard(agent: str) -> None:
-        for shown in notices:
-            shown.was_heard(agent)
-
-    wakes.must_open, wakes.was_heard = must_open, was_heard
-    executor.follow = follow
-    executor.refused = refusals.refused
-    duties.end_run = end_run
-    duties.is_in_hand = deliverer.is_in_hand
-    duties.run_check = verifier.run_check
-
-
 def _ops(
     desk: FrontDesk, life: Mapping[str, Handler], stop: Callable[[str], None], protocol: Protocol
 ) -> dict[str, Handler]:
@@ -307,20 +447,6 @@ def _ops(
 
     hook = hook_op(desk, Waiter(desk, _HOOK_SECONDS))
     return {**life, **verbs(desk), "hook": hook, "cli": answer, "mcp": Serving(protocol, parse)}
-
-
-def _hub(
-    desk: FrontDesk,
-    limits: Limits,
-    clock: HighWater,
-    diagnostics: Diagnostics,
-    transports: dict[str, Transport],
-    shapes: ShapeJudge,
-) -> Hub:
-    """Where spokes and those who reach for them are connected, and how messages are handed to spokes."""
-    hub = Hub(desk, limits, clock.now, partial(unforeseen, diagnostics), shapes)
-    transports["spoke"] = SpokeTransport(hub)
-    return hub
 
 
 def _http(

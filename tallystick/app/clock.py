@@ -47,8 +47,9 @@ class HighWater:
         passed = boot - self._boot
         if passed > 0:
             highest += passed
-        self._boot = boot
-        self._highest = highest = max(highest, wall)
+        if wall > highest:
+            highest = wall
+        self._boot, self._highest = boot, highest
         return round(highest, 3)
 
     def not_before(self, at: float) -> None:

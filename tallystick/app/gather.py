@@ -70,7 +70,9 @@ class Gather:
 
     async def _in_hand(self, agent: str, capability: str) -> int:
         """What a spoke works at of one capability."""
-        works = [await self._heads.work(task_id) for task_id in await self._heads.in_hand.of(agent)]
+        known = self._heads.remembered
+        held = await self._heads.in_hand.of(agent)
+        works = [known(task_id) or await self._heads.work(task_id) for task_id in held]
         return sum(work.task.capability.partition("@")[0] == capability for work in works if work is not None)
 
     async def _for_reassign(self, c: cmd.ReassignTask, _actor: Actor, work: Work | None) -> Facts:

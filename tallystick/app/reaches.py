@@ -1,13 +1,13 @@
 """What becomes of messages, told to those who wait for them: from memory, right after each commit, found by task id.
 
-A reader folds the events of its one task as they come; nothing is looked up, nothing is polled.
+A reader follows the events of its one task as they come; nothing is looked up, nothing is polled.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -16,7 +16,6 @@ from tallystick.app.desk.reach import Reached
 from tallystick.app.heads import Heads
 from tallystick.app.remedies import remedy_of, remedy_of_doubt
 from tallystick.core import events as ev
-from tallystick.core.directory import Directory
 from tallystick.core.fold import evolve
 from tallystick.core.identity import CAPABILITY_PREFIX, short
 from tallystick.core.link import link_of
@@ -47,7 +46,7 @@ class Reaches:
         reader = _Reader()
         self._readers.setdefault(task_id, []).append(reader)
         try:
-            story = Story(lambda: self._heads.committed_directory)
+            story = Story(self._heads)
             # What comes while the log is read waits with the reader, and what was read is not told again.
             for recorded in self._heads.histories.of(task_id) or await self._store.load(task_id):
                 story.goes_on(recorded)
@@ -95,8 +94,8 @@ def _is_outdated(told: Reached) -> bool:
 class Story:
     """One message as its sender sees it: folded from the events of its task, in order."""
 
-    def __init__(self, directory: Callable[[], Directory]) -> None:
-        self._directory = directory
+    def __init__(self, heads: Heads) -> None:
+        self._heads = heads
         self._work: Work | None = None
         self._payload = ""
         self._code = ""
@@ -115,7 +114,7 @@ class Story:
     def goes_on(self, recorded: ev.Recorded) -> Reached | None:
         """One more event: what it means to the sender, or None where it means nothing to it."""
         before, event = self._work, recorded.event
-        after = self._work = evolve(before, recorded)
+        after = self._work = self._after(before, recorded)
         words = event.text.body if event.text else ""
         if isinstance(event, ev.ResultHandedIn) or (isinstance(event, ev.DoubtSettled) and event.outcome == "done"):
             self._payload = words
@@ -136,6 +135,11 @@ class Story:
             return self._told("unverified", after, code="unverified", **_doubted(after.task, event.detail))
         moved = before is not None and link_of(before) is not link_of(after)
         return self._told("moved", after) if moved else None
+
+    def _after(self, before: Work | None, recorded: ev.Recorded) -> Work:
+        """The task after that event: as the host has it, where it has nothing newer."""
+        known = self._heads.committed_work(recorded.stream)
+        return known if known is not None and known.task.version == recorded.version else evolve(before, recorded)
 
     def so_far(self) -> Reached:
         """Where it stands for somebody who comes late. There must be a first event."""
@@ -176,7 +180,7 @@ class Story:
         holder = task.holder or task.last_holder or task.assignee
         if not holder or holder.startswith(CAPABILITY_PREFIX):
             return ""
-        return self._directory().alias_of(holder).removeprefix("@")
+        return self._heads.committed_directory.alias_of(holder).removeprefix("@")
 
 
 _VERDICTS = (

@@ -105,7 +105,8 @@ def holders(
     asked = wanted(spec)
     places = directory.workspaces
     allowed = places[workspace].providers if workspace in places else frozenset()
-    for place in dict.fromkeys((workspace, _default(directory))):
+
+    def of(place: str) -> list[Holder]:
         pins = {pin[:2]: pin[2] for pin in places[place].pins} if place in places else {}
         found = []
         for agent_id in directory.offered.get(asked.name, ()):
@@ -115,9 +116,9 @@ def holders(
             offer = _best(agent, asked, domains, pins)
             if offer is not None:
                 found.append(Holder(agent, offer))
-        if found:
-            return found
-    return []
+        return found
+
+    return of(workspace) or of(_default(directory))
 
 
 def _takes(agent: Agent, requester: str, providers: frozenset[str]) -> bool:
@@ -135,7 +136,9 @@ def _best(agent: Agent, asked: Wanted, domains: tuple[str, ...], pins: Mapping[t
         and (not domains or offer.domain in domains)
         and pins.get((offer.name, offer.domain), agent.agent_id) == agent.agent_id
     ]
-    return max(fits, key=lambda offer: [int(part) for part in offer.version.split(".")], default=None)
+    if len(fits) < 2:
+        return fits[0] if fits else None
+    return max(fits, key=lambda offer: [int(part) for part in offer.version.split(".")])
 
 
 def addressed(

@@ -78,6 +78,8 @@ class UnixLink(asyncio.Protocol):
         }
         self._transport: asyncio.Transport | None = None
         self._rest = b""
+        self._together: list[bytes] = []
+        """What is sent at the end of this turn of the loop, in one piece."""
         self._frames: deque[Frame] = deque()
         self._reader: asyncio.Future[None] | None = None
         self._can_write: asyncio.Future[None] | None = None
@@ -129,6 +131,7 @@ class UnixLink(asyncio.Protocol):
     def _lose(self, why: Exception) -> None:
         self._end = self._end or why
         if self._transport:
+            self._write()
             self._transport.close()
         self.resume_writing()
         _release(self._reader)
@@ -139,9 +142,16 @@ class UnixLink(asyncio.Protocol):
         """See `Link`."""
         if self._end or self._transport is None:
             raise LinkLost(str(self._end or "closed"))
-        self._transport.write(b'{"id":1,"frame":' + _encode(frame) + b"}\n")
+        if not self._together:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._together += (b'{"id":1,"frame":', _encode(frame), b"}\n")
         while self._can_write:
             await asyncio.shield(self._can_write)
+
+    def _write(self) -> None:
+        if self._together and self._transport:
+            self._transport.write(b"".join(self._together))
+        self._together.clear()
 
     async def receive(self) -> Frame:
         """See `Link`. Raises `ReachError` where the host refused the call itself."""

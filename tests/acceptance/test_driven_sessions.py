@@ -33,7 +33,7 @@ def session_of(shown):
 
 
 def done(stage, *steps, **form):
-    """The session that did a task to the end of its turn: until then it is not idle."""
+    """The session that did a task to the end of its turn: until then it is not idle, and @reviewer may have two."""
     task = stage.ask(TAKE, *steps, DONE, **form)
     shown = stage.until(task, "completed")
     eventually(lambda: any("turn ended" in line["what"] for line in stage.show(task)["history"]), "the end of its turn")
@@ -55,8 +55,19 @@ def test_one_session_for_agent_and_workspace_is_used_again_and_a_fresh_one_is_ne
     assert {first, new} <= driven(stage, "reviewer").keys()
 
 
+def test_a_task_that_comes_right_after_the_hand_in_waits_for_the_end_of_the_turn_and_gets_the_same_session(
+    stage: Stage,
+) -> None:
+    tasks = [stage.ask(TAKE, DONE, {"flood": 50}, to="second") for _ in range(2)]
+    sessions = [session_of(stage.until(task, "completed")) for task in tasks]
+    for _ in range(3):
+        sessions.append(session_of(stage.until(stage.ask(TAKE, DONE, {"flood": 50}, to="second"), "completed")))
+    assert len(set(sessions)) == 1
+    assert not [p for p in stage.log("prompt") if p["busy"]]
+
+
 def test_a_fork_goes_on_with_what_was_said_and_the_original_stays_as_it_is(stage: Stage) -> None:
-    original = done(stage, {"say": "The plum is ripe."})
+    original = done(stage, {"say": "The plum is ripe."}, session="fresh")
     fork = done(stage, to=f"reviewer/{original}", session="fork")
     assert fork != original
     assert driven(stage, "reviewer")[fork]["fork_of"] == original

@@ -40,7 +40,8 @@ async def test_a_message_waits_for_a_slot_and_links_go_in_their_order(tmp_path: 
         first = await hub.sail()
         second = await hub.sail()
         assert (first.link, second.link, first.promise) == ("IDLE", "IDLE", "live")
-        await hub.until(lambda: hub.work(first.task_id).task.state.value == "working")
+        await hub.until(lambda: first.task_id in hub.spokes.running)
+        assert hub.work(first.task_id).task.state.value == "working"
         assert hub.work(second.task_id).task.assignee == "cap:Count"
         assert hub.work(second.task_id).task.turn == "cap:Count"
         hub.spokes.ends(first.task_id, "submitted", text="1")

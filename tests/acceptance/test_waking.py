@@ -126,7 +126,7 @@ def test_doctor_says_how_the_last_wake_went(town: Town) -> None:
     name = town.name("pen")
     woken(town, name, TAKES + "sys.exit('no such model')\n")
     task = town.task(name)
-    eventually(lambda: "wake failed" in said(town, task), "the failure")
+    eventually(lambda: said(town, task).count("wake failed") == 3, "the last attempt")
     _, out, _ = town.run_tally("doctor", "--json")
     (finding,) = [f for f in json.loads(out)["findings"] if f["check"] == f"wake @{name}"]
     assert not finding["ok"]

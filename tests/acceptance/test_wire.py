@@ -304,6 +304,21 @@ def test_frames_go_both_ways_in_order_while_a_call_runs(home):
         assert client.line() == {"id": 1, "result": 50}
 
 
+def test_frames_that_are_sent_together_stand_before_what_the_call_ends_with(home):
+    home.probe()
+    with Raw(home.socket) as client:
+        client.send({"id": 1, "op": "last_words"})
+        assert [client.line() for _ in range(4)] == [*({"id": 1, "frame": n} for n in range(3)), {"id": 1, "result": 3}]
+        client.send({"id": 2, "op": "last_words"})
+        client.send({"id": 3, "op": "echo", "a": 1})
+        said = [client.line() for _ in range(5)]
+        assert [line for line in said if line["id"] == 2] == [
+            *({"id": 2, "frame": n} for n in range(3)),
+            {"id": 2, "result": 3},
+        ]
+        assert {"id": 3, "result": {"a": 1}} in said
+
+
 def pour(sock, data, most):
     """Send without waiting, until nothing more is taken."""
     sent = 0

@@ -161,6 +161,15 @@ def test_a_message_at_once_is_refused_where_every_lease_has_lapsed_and_none_stan
     assert world.task(world.ask(to="cap:Count", at_once=True)).promise == Promise.MAILBOX
 
 
+def test_a_part_may_go_to_the_capability_that_its_whole_waits_for_before_and_after_that_is_begun(world: World) -> None:
+    offer(world, SPOKE, Offer("Count", concurrency=4))
+    parent = world.ask(to="cap:Count")
+    assert world.task(world.ask(to="cap:Count", parent=parent)).assignee == "cap:Count"
+    begun_parent = begun(world)
+    assert world.task(world.ask(to="cap:Count", parent=begun_parent)).assignee == "cap:Count"
+    world.refuses_ask(ErrorCode.CONFLICT, to=SPOKE, capability="Count", parent=begun_parent)
+
+
 def test_a_holder_that_this_caller_does_not_see_promises_it_nothing(world: World) -> None:
     offer(world, SPOKE, Offer("Count", domain="data"))
     task_id = world.ask(to="cap:Count", domains=("web",), live=frozenset({SPOKE}))

@@ -44,7 +44,10 @@ class Reaching(Anchoring, RouteTable, Evidence):
         to = self._every(guest, form) if form.to == "all" else [None]
         inputs = await self._inputs(guest, form, msg_id, to[0])
         messages = [self._message(guest, form, msg_id, trace, holder, inputs) for holder in to]
-        outcomes = await asyncio.gather(*[self.s.executor.execute(message, actor) for message in messages])
+        if len(messages) == 1:
+            outcomes = [await self.s.executor.execute(messages[0], actor)]
+        else:
+            outcomes = await asyncio.gather(*[self.s.executor.execute(message, actor) for message in messages])
         return self._sailed(guest, outcomes, msg_id)
 
     def _check(self, form: reach.Sail) -> None:

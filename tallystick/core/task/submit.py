@@ -10,7 +10,7 @@ from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.directory import Agent, SessionState
 from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid, not_found
-from tallystick.core.identity import ActorKind, Prefix, id_milliseconds, is_id, short
+from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind, Prefix, id_milliseconds, is_id, short
 from tallystick.core.model import Expects, Promise
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
@@ -268,8 +268,8 @@ def _check_forks(session: SessionState) -> None:
 
 def check_cycle(assignee: str, ctx: Context, *, by_host: bool = False) -> None:
     """A → B → A is refused: whoever waits for a piece of work cannot be given a part of it. What the host asks for by
-    itself is no part of anything, unless `by_host` says that it is."""
-    if not assignee or (ctx.actor.kind is ActorKind.HOST and not by_host):
+    itself is no part of anything, unless `by_host` says that it is; a capability waits for nothing, its holders do."""
+    if not assignee or assignee.startswith(CAPABILITY_PREFIX) or (ctx.actor.kind is ActorKind.HOST and not by_host):
         return
     for task in ctx.ancestors:
         if assignee in (task.requester, task.assignee):

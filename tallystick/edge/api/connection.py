@@ -69,6 +69,8 @@ class Connection(asyncio.Protocol):
         self._is_greeted = False
         self._can_write: asyncio.Future[None] | None = None
         self._late: asyncio.TimerHandle | None = None
+        self._together: list[bytes] = []
+        """What is sent at the end of this turn of the loop, in one piece."""
         self._ancestors: tuple[tuple[str, str], ...] | None = None
 
     # --- the transport's side ---
@@ -245,15 +247,28 @@ class Connection(asyncio.Protocol):
             answer = _error(call.id, unforeseen(self.door.diagnostics, f"op {op}", error))
         finally:
             self.calls.pop(call.id, None)
-        if self._transport:
-            self._transport.write(answer)
+        self._send(answer)
 
     # --- what calls need ---
 
     def write(self, message: dict[str, Any]) -> None:
         """Send one line; nothing where the client is gone."""
-        if self._transport:
-            self._transport.write(_encode(message) + b"\n")
+        self._send(_encode(message) + b"\n")
+
+    def write_soon(self, message: dict[str, Any]) -> None:
+        """The same, together with all else that is said to this client in this turn of the loop: what is committed
+        together is told together, with one call of the kernel and one waking of the client."""
+        if not self._together:
+            asyncio.get_running_loop().call_soon(self._send, b"")
+        self._together += (_encode(message), b"\n")
+
+    def _send(self, line: bytes) -> None:
+        """A line, after what waits for the end of the turn."""
+        if self._together:
+            line = b"".join((*self._together, line))
+            self._together.clear()
+        if line and self._transport:
+            self._transport.write(line)
 
     async def drained(self) -> None:
         """Wait until the client reads again. Raises `Gone`."""
@@ -282,6 +297,7 @@ class Connection(asyncio.Protocol):
         if self._transport:
             if self._is_greeted:
                 self.write({"id": None, "error": render(BUSY)})
+            self._send(b"")
             self._transport.close()
 
 

@@ -37,6 +37,10 @@ class Line(Protocol):
         """Send one line; nothing where the client is gone."""
         ...
 
+    def write_soon(self, message: dict[str, Any]) -> None:
+        """The same, in one piece with all else that is said in this turn of the loop."""
+        ...
+
     async def drained(self) -> None:
         """Wait until the client reads again. Raises `Gone`."""
         ...
@@ -165,7 +169,7 @@ class RunningCall:
         """Send a frame of this call."""
         if not self._line.is_read:
             await self._line.drained()
-        self._line.write({"id": self.id, "frame": frame})
+        self._line.write_soon({"id": self.id, "frame": frame})
 
     async def _want(self, kind: str, message: dict[str, Any]) -> Any:
         """Ask the client for something and wait; None when it went away or was interrupted."""

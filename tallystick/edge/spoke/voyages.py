@@ -113,8 +113,10 @@ def follow(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
 
 async def _tell(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
     guest = await visit.guest()
-    following = [_follow(visit, guest, sail, task_id, ack) for task_id in ack.tasks or (ack.task_id,)]
-    await asyncio.gather(*following)
+    if not ack.tasks:
+        await _follow(visit, guest, sail, ack.task_id, ack)
+        return
+    await asyncio.gather(*(_follow(visit, guest, sail, task_id, ack) for task_id in ack.tasks))
 
 
 async def _follow(visit: Visit, guest: Any, sail: f.Frame, task_id: str, ack: f.Ack) -> None:
@@ -137,9 +139,7 @@ def _frame(reached: reach.Reached) -> tuple[str, f.Shape] | None:
         return "PROGRESS", f.Told(task_id=task_id, text=reached.text, fraction=reached.fraction)
     if reached.what == "result":
         payload = msgspec.Raw(reached.payload.encode() or b"null")
-        return "RESULT", f.Outcome(
-            task_id=task_id, payload=payload, duplicate=reached.duplicate, spoke=reached.spoke
-        )
+        return "RESULT", f.Outcome(task_id=task_id, payload=payload, duplicate=reached.duplicate, spoke=reached.spoke)
     if reached.what in ("failed", "unverified"):
         return "FAIL", f.Refusal(
             code=reached.code,
