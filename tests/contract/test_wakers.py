@@ -21,7 +21,7 @@ from websockets.asyncio.server import unix_serve
 from tallystick import assembly
 from tallystick.app.clock import SystemClock
 from tallystick.app.desk import forms
-from tallystick.app.ports import Summons
+from tallystick.app.ports import Admission, Summons
 from tallystick.app.turns import Turns
 from tallystick.core.directory import Agent, Directory, SessionState
 from tallystick.core.identity import Prefix
@@ -39,7 +39,9 @@ from tallystick.testing import FakeWaker, SeqIds, check_waker
 from tests.support.driven import AGENT
 from tests.support.ends import Haven
 
-SOON = Limits(wake_proof_seconds=0.3)
+LIMITS = Limits()
+SOON = Limits(wake_proof_seconds=1.0)
+"""Where a proof never comes."""
 IDS = SeqIds()
 HISTORY = "e9d024ab-a3ab-4238-8c6e-4f51ba2be58d"
 
@@ -108,7 +110,7 @@ async def test_a_command_keeps_the_contract(tmp_path: Path, runner: ProcessRunne
     ],
 )
 async def test_how_a_command_ended_is_said(tmp_path, runner, code: str, outcome: str, said: str) -> None:
-    waker, call = CommandWaker(tmp_path, runner, SOON), summons(commanded(tmp_path, code), None)
+    waker, call = CommandWaker(tmp_path, runner, LIMITS), summons(commanded(tmp_path, code), None)
     begun = await waker.wake(call)
     assert begun.outcome == "started"
     ended = await waker.outcome(replace(call, wake=replace(call.wake, outcome="started", turn=begun.turn)))
@@ -151,11 +153,20 @@ async def test_a_hook_that_waits_keeps_the_contract(tmp_path: Path, absorbs: boo
     client = Client(tmp_path, absorbs=absorbs)
     waiting = asyncio.create_task(client.wait(ends=False))
     await asyncio.sleep(0)
-    waker = HookWaker(client.turns, SOON, trail)
+    seen = asyncio.Event()
+
+    class Watched(HookWaker):
+        async def outcome(self, call: Summons) -> Admission:
+            found = await super().outcome(call)
+            if call.wake.wake_id == there.wake.wake_id:
+                seen.set()
+            return found
+
+    waker = Watched(client.turns, SOON, trail)
 
     async def end() -> None:
         await waiting
-        await asyncio.sleep(0.5)  # until it was seen to have started
+        await seen.wait()
         client.turns.ended("ses_1")
 
     ending = asyncio.create_task(end())
@@ -180,7 +191,7 @@ async def test_nobody_is_woken_in_the_middle_of_a_turn(tmp_path: Path) -> None:
     waiting = asyncio.create_task(client.wait())
     await asyncio.sleep(0)
     client.turns.began("ses_1")
-    waker, call = HookWaker(client.turns, SOON, trail), summons(agent(), client.state)
+    waker, call = HookWaker(client.turns, LIMITS, trail), summons(agent(), client.state)
     assert not await waker.reachable(call.agent, call.session)
     assert (await waker.wake(call)).outcome == "busy"
     waiting.cancel()
@@ -191,7 +202,7 @@ async def test_nobody_is_woken_whose_person_plans(tmp_path: Path) -> None:
     waiting = asyncio.create_task(client.wait())
     await asyncio.sleep(0)
     client.turns.plans("ses_1", now=True)
-    waker, call = HookWaker(client.turns, SOON, trail), summons(agent(), client.state)
+    waker, call = HookWaker(client.turns, LIMITS, trail), summons(agent(), client.state)
     assert not await waker.reachable(call.agent, call.session)
     assert (await waker.wake(call)).outcome == "plan_mode"
     client.turns.plans("ses_1", now=False)
@@ -201,7 +212,7 @@ async def test_nobody_is_woken_whose_person_plans(tmp_path: Path) -> None:
 
 async def test_a_session_that_ends_in_the_turn_leaves_it_unverified(tmp_path: Path) -> None:
     client = Client(tmp_path)
-    waker, call = HookWaker(client.turns, SOON, trail), summons(agent(), client.state, "started", "p1")
+    waker, call = HookWaker(client.turns, LIMITS, trail), summons(agent(), client.state, "started", "p1")
     over = asyncio.create_task(waker.outcome(call))
     await asyncio.sleep(0.05)
     client.turns.forget("ses_1")
@@ -289,7 +300,7 @@ async def test_codex_keeps_the_contract_and_its_questions_are_never_answered(cod
 @pytest.mark.parametrize("how", ["failed", "interrupted"])
 async def test_how_the_turn_of_codex_ended_is_said(codex: AppServer, how: str) -> None:
     codex.ends_as = how
-    waker, call = CodexWaker(SOON), summons(agent(), codex.state)
+    waker, call = CodexWaker(LIMITS), summons(agent(), codex.state)
     assert (await waker.wake(call)).outcome == "queued"
     begun = await waker.outcome(replace(call, wake=replace(call.wake, outcome="queued")))
     assert begun.outcome == "started"
@@ -300,21 +311,21 @@ async def test_how_the_turn_of_codex_ended_is_said(codex: AppServer, how: str) -
 @pytest.mark.parametrize(("loaded", "status"), [(True, "active"), (False, "idle")])
 async def test_a_thread_that_is_busy_or_not_loaded_is_left_alone(codex: AppServer, loaded: bool, status: str) -> None:
     codex.status, codex.loaded = status, [HISTORY] if loaded else []
-    waker, call = CodexWaker(SOON), summons(agent(), codex.state)
+    waker, call = CodexWaker(LIMITS), summons(agent(), codex.state)
     assert not await waker.reachable(call.agent, call.session)
     assert (await waker.wake(call)).outcome == "busy"
     assert codex.queue == []
 
 
 async def test_what_an_earlier_host_put_into_the_queue_is_found_there(codex: AppServer) -> None:
-    waker, call = CodexWaker(SOON), summons(agent(), codex.state)
+    waker, call = CodexWaker(LIMITS), summons(agent(), codex.state)
     codex.queue.append({"id": "q7", "clientUserMessageId": call.wake.wake_id})
     seen = await waker.outcome(call)
     assert seen.outcome in ("queued", "started")
 
 
 async def test_what_waits_in_the_queue_is_taken_back_when_a_person_stops_the_agent(codex: AppServer) -> None:
-    waker, call = CodexWaker(SOON), summons(agent(), codex.state)
+    waker, call = CodexWaker(LIMITS), summons(agent(), codex.state)
     await waker.wake(call)
     assert await waker.end(call)
     assert codex.queue == []
@@ -323,7 +334,7 @@ async def test_what_waits_in_the_queue_is_taken_back_when_a_person_stops_the_age
 
 async def test_an_old_codex_without_a_queue_refuses(codex: AppServer) -> None:
     codex.missing = ("thread/queue/add",)
-    assert (await CodexWaker(SOON).wake(summons(agent(), codex.state))).outcome == "refused"
+    assert (await CodexWaker(LIMITS).wake(summons(agent(), codex.state))).outcome == "refused"
 
 
 async def test_a_codex_that_is_gone_is_unverified_after_a_while(codex: AppServer) -> None:
