@@ -72,16 +72,21 @@ class ManualClock:
 
 
 class SeqIds:
-    """Ids that are the same in each run and sort in the order in which they were made. Implements `NewId`."""
+    """Ids that are the same in each run and sort in the order in which they were made. The time of each is a
+    millisecond after the one before, or that of `now`, in UTC seconds, where that is later. Implements `NewId`."""
 
-    def __init__(self, milliseconds: int = 1_800_000_000_000) -> None:
+    def __init__(self, milliseconds: int = 1_800_000_000_000, now: Callable[[], float] | None = None) -> None:
         self._milliseconds = milliseconds
+        self._now = now
         self._count = 0
 
     def __call__(self, prefix: Prefix) -> str:
         """The next id of that type."""
         self._count += 1
-        return make_id(prefix, self._milliseconds + self._count, self._count.to_bytes(10, "big"))
+        self._milliseconds += 1
+        if self._now is not None:
+            self._milliseconds = max(self._milliseconds, int(self._now() * 1000))
+        return make_id(prefix, self._milliseconds, self._count.to_bytes(10, "big"))
 
 
 class FakeTransport:

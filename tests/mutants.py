@@ -477,7 +477,8 @@ def try_mutant(mutant: Mutant) -> Verdict:
 
 
 def _run(directory: Path, *killers: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    needed = ("pytest_asyncio.plugin", "pytest_timeout", "no:cacheprovider")  # all others take longer than the test
+    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", *(word for name in needed for word in ("-p", name))]
     return subprocess.run(
         [*command, "--no-header", "--tb=line", *killers],
         cwd=directory,
@@ -485,7 +486,7 @@ def _run(directory: Path, *killers: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
         timeout=120,
-        env={**os.environ, "HYPOTHESIS_PROFILE": "mutants"},
+        env={**os.environ, "HYPOTHESIS_PROFILE": "mutants", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
 
 

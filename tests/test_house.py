@@ -198,6 +198,12 @@ def test_functions_are_short() -> None:
     assert len(long) <= len(sizes) * 0.05, long
 
 
+def test_the_umask_is_set_where_a_process_begins_and_never_after() -> None:
+    """It is the whole process's: what its threads make meanwhile, and what it starts, would get another mode."""
+    named = {str(path.relative_to(PACKAGE)) for path in files() if "umask(" in path.read_text("utf-8")}
+    assert named == {"app/home.py", "edge/process/keeper.py"}
+
+
 def test_no_module_is_called_by_a_name_that_says_nothing() -> None:
     nothing = re.compile(r"utils?|helpers?|commons?|base|managers?")
     for path in [*files(), *(p for p in PACKAGE.rglob("*") if p.is_dir())]:

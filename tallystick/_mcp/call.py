@@ -40,6 +40,8 @@ class Call:
         self.broken: wire.WireError | None = None
         """What the host said when it broke it off."""
         self.since = time.monotonic()
+        self.begun_at = time.time()
+        """UTC seconds: for the next host, if this one goes away in the middle."""
 
     @property
     def id(self) -> Any:

@@ -248,7 +248,7 @@ class Server:
             return
         call.sent, call.since = True, time.monotonic()
         fields = f'"key":{wire.encode(call.key)},"again":{wire.encode(call.again)}'
-        fields += f',"channel":{wire.encode(self.channel)},"message":'
+        fields += f',"begun_at":{call.begun_at},"channel":{wire.encode(self.channel)},"message":'
         self.host.send(f'{{"id":{number},{self.around},{fields}{wire.quoted(call.text)}}}', call)
         if not self.watch:
             self.renew_watch()

@@ -33,6 +33,8 @@ from tallystick.core.task import wanted
 from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 5.0
+_LATER_SECONDS = 0.01
+"""The loop's clock is not the one by which a delivery is due: so much later it surely is."""
 _LOOK = 200
 """So many due deliveries are looked at for a free place: what waits for one session holds up nobody else's work."""
 _GONE = "Its process is gone and nobody saw how it ended."
@@ -80,6 +82,8 @@ class Deliverer:
         self._choices: set[asyncio.Task[None]] = set()
         self._timers: dict[Route, asyncio.TimerHandle] = {}
         """When a message of a route that waits for its next attempt is due."""
+        self._due: dict[str, asyncio.TimerHandle] = {}
+        """The same of deliveries whose recipient is known: when it is looked at again."""
 
     # --- running ------------------------------------------------------------------------------------------------
 
@@ -100,7 +104,7 @@ class Deliverer:
         tasks: list[asyncio.Task[Any]] = [*self._pushes.values(), *self._endings, *self._choices]
         if self._loop is not None:
             tasks.append(self._loop)
-        for timer in self._timers.values():
+        for timer in (*self._timers.values(), *self._due.values()):
             timer.cancel()
         for task in tasks:
             task.cancel()
@@ -114,6 +118,7 @@ class Deliverer:
                 if gone and row.delivery_id in self._pushes:
                     self._end_closed(row.recipient, row.delivery_id)
                 self._look_at(row.recipient)
+                self._look_when_due(row)
             elif isinstance(row, TaskRow) and row.state == "working":
                 self._look_at(row.assignee)  # its session may have to be prompted
         for route in self._routing.committed(rows):
@@ -125,6 +130,20 @@ class Deliverer:
         if agent is not None and agent.connection in self._transports and not self._routing.routes(recipient):
             self._named.add(recipient)
             self._wake.set()
+
+    def _look_when_due(self, row: DeliveryRow) -> None:
+        """What was taken back waits no longer for its next attempt than it has to."""
+        timer = self._due.pop(row.delivery_id, None)
+        if timer is not None:
+            timer.cancel()
+        wait = row.due_at - self._clock.now() if row.open and row.due_at else 0.0
+        if wait > 0:
+            loop = asyncio.get_running_loop()
+            self._due[row.delivery_id] = loop.call_later(wait + _LATER_SECONDS, self._came_due, row)
+
+    def _came_due(self, row: DeliveryRow) -> None:
+        self._due.pop(row.delivery_id, None)
+        self._look_at(row.recipient)
 
     def _end_closed(self, recipient: str, delivery_id: str) -> None:
         """Its task went on without it (a person corrected or reassigned it): nothing of it may run on."""
@@ -282,8 +301,10 @@ class Deliverer:
         return True
 
     def _held_back(self, work: Work, agent: Agent) -> bool:
-        paused = agent_mode(agent, self._heads.directory, work.task.workspace) != "running"
-        return paused or work.task.mode == "paused"
+        """Whether a person said so, of the task, of its session, or of what these belong to."""
+        session = self._heads.directory.sessions.get(work.task.session or work.task.session_wanted)
+        modes = {agent_mode(agent, self._heads.directory, work.task.workspace), session.mode if session else "running"}
+        return modes != {"running"} or work.task.mode == "paused"
 
     def _push(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str = "") -> None:
         task = asyncio.create_task(self._carry(agent, work, delivery_id, adopted=adopted, purpose=purpose))
@@ -395,10 +416,13 @@ class Deliverer:
             await self._outcomes.unknown(task_id, delivery_id, _SPOKE_AWAY if agent.connection == DOOR else _GONE)
 
     def is_in_hand(self, work: Work) -> bool:
-        """Whether a push of it is under way here. One to a spoke tells nothing: it waits for a lost one, too."""
+        """Whether a push of it is under way here, or a person holds back the next prompt to its session, where nothing
+        runs meanwhile. A push to a spoke tells nothing: it waits for a lost one, too."""
         agent = self._heads.directory.agents.get(work.task.assignee)
         if agent is not None and agent.connection == DOOR:
             return False
+        if agent is not None and agent.connection == "drive" and wanted(work) and self._held_back(work, agent):
+            return True
         return any(delivery.delivery_id in self._pushes for delivery in work.deliveries)
 
     async def end(self, work: Work) -> bool:

@@ -6,6 +6,7 @@ The protocol stands in the edge; whatever it witnesses comes in here, and the ru
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from hashlib import sha256
 
 import msgspec
@@ -24,8 +25,9 @@ from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Reason, Spent
+from tallystick.core.route import is_stopped
 from tallystick.core.state import Task, Work
-from tallystick.core.task import may_resume
+from tallystick.core.task import is_held_back, may_resume
 from tallystick.store.interface import Store
 
 _AGAIN_SECONDS = 1.0
@@ -41,6 +43,7 @@ _CARRIED = {
 }
 """Events whose words go with a task to another session, and what they are."""
 _CARRIED_EACH, _CARRIED_ALL = 1500, 8 * 1024
+_MODES = (ev.SessionModeChanged, ev.AgentModeChanged, ev.WorkspaceModeChanged, ev.HostModeChanged)
 DOOR = "acp"
 """The door of sessions that the host drives."""
 
@@ -90,6 +93,8 @@ class Driving:
         """By permission: done with what was decided."""
         self._closing: dict[str, asyncio.Future[None]] = {}
         """By task: done when a part of it has ended."""
+        self.modes_changed: Callable[[], None] = lambda: None
+        """Told when a person stopped something, held it back or let it go on."""
 
     def now(self) -> float:
         """UTC seconds."""
@@ -108,10 +113,17 @@ class Driving:
         return found.history if found is not None else ""
 
     def sessions(self, agent: Agent, workspace: str) -> list[SessionState]:
-        """The driven sessions of an agent in a workspace that have not ended, oldest first."""
+        """The driven sessions of an agent in a workspace that have not ended and that nobody holds back, oldest
+        first."""
         directory = self._heads.directory
         mine = [directory.sessions[s] for s in directory.open_sessions.get(agent.agent_id, ())]
-        return [s for s in mine if s.door == DOOR and s.workspace == workspace]
+        return [s for s in mine if s.door == DOOR and s.workspace == workspace and s.mode == "running"]
+
+    def is_stopped(self, session_id: str) -> bool:
+        """Whether a person stopped it, its agent, its workspace or everything."""
+        directory = self._heads.directory
+        known = directory.sessions.get(session_id)
+        return known is not None and is_stopped(known.agent, session_id, known.workspace, directory)
 
     async def opened(self, session_id: str, agent: Agent, workspace: str, parent: str = "") -> None:
         """A session begins; nothing where it is known."""
@@ -169,6 +181,12 @@ class Driving:
         while not set(parts) - set(await self.parts(task_id)):
             ended = self._closing.setdefault(task_id, asyncio.get_running_loop().create_future())
             await asyncio.shield(ended)
+
+    def is_held_back(self, task: Task, session_id: str) -> bool:
+        """Whether no prompt may go out about a task because a person said so."""
+        directory = self._heads.directory
+        agent = directory.agents.get(task.assignee)
+        return agent is not None and is_held_back(task, agent, session_id, directory)
 
     def may_go_on(self, task: Task) -> bool:
         """Whether a session may go on with a turn that broke off; after a few times in a row somebody has to look."""
@@ -305,8 +323,11 @@ class Driving:
                 await self._softly(denied, HOST)
 
     def committed(self, recorded: ev.Recorded) -> None:
-        """An event was committed: a permission may have been decided, or withdrawn with its task."""
+        """An event was committed: a permission may have been decided, or withdrawn with its task; a person may have
+        stopped something."""
         event = recorded.event
+        if isinstance(event, _MODES):
+            self.modes_changed()
         if self._closing and isinstance(event, ev.TaskEvent):
             self._note_part(recorded.stream)
         if not self._asked or not isinstance(event, ev.TaskEvent):

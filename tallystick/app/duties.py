@@ -229,7 +229,7 @@ class Duties:
 
     async def _lapse(self, work: Work) -> None:
         task = work.task
-        if self._presence.lease_left(task) > 0:
+        if self._presence.lease_left(task) > 0 or self.is_in_hand(work):
             return
         delivery = self._new_id(Prefix.DELIVERY)
         await self._host(cmd.LapseLease(task_id=task.task_id, delivery_id=delivery, fence=task.fence))

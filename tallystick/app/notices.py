@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tallystick.app.desk.forms import Finding
+from tallystick.app.desk.diagnosis import Finding
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.heads import Heads
 from tallystick.app.ports import Notifier

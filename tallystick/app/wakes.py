@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from tallystick.app.clock import HighWater
-from tallystick.app.desk.forms import Finding
+from tallystick.app.desk.diagnosis import Finding
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.due import Due
 from tallystick.app.execute import Executor

@@ -30,8 +30,8 @@ def failure_of(error: BaseException, msg_id: str) -> Outcome:
     handler's own; that of another message, which the handler had sent, is a failure of this one."""
     if isinstance(error, ReachError) and error.msg_id in ("", msg_id) and _may_tell(error.code):
         return Outcome(code=error.code, message=text_of(error.message))
-    said = error.message if isinstance(error, ReachError) else _said(error)
-    return Outcome(code="failed", message=text_of(f"{type(error).__name__}: {said}".removesuffix(": ")))
+    words = error.message if isinstance(error, ReachError) else said(error)
+    return Outcome(code="failed", message=text_of(f"{type(error).__name__}: {words}".removesuffix(": ")))
 
 
 def text_of(given: object) -> str:
@@ -46,7 +46,8 @@ def _may_tell(code: object) -> bool:
     return isinstance(code, str) and code in _OWN
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """What an exception says of itself; empty where it cannot."""
     if isinstance(error, CancelledError) and not error.args:
         return "the handler raised it, or awaited what was cancelled; nobody cancelled the message"
     try:

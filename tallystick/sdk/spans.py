@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from tallystick import __version__
+from tallystick.sdk.failure import said, text_of
 
 if TYPE_CHECKING:
     from tallystick.sdk.message import ReachMessage
@@ -31,7 +33,7 @@ def producer(target: str, attributes: Mapping[str, Any]) -> Iterator[None]:
         "tallystick.capability": target,
         **{f"tallystick.{key}": value for key, value in attributes.items() if value},
     }
-    with _tracer().start_as_current_span(f"sail {target}", kind=trace.SpanKind.CLIENT, attributes=told):
+    with _span(f"sail {target}", None, trace.SpanKind.CLIENT, told):
         yield
 
 
@@ -47,10 +49,23 @@ def consumer(message: ReachMessage, spoke_id: str) -> Iterator[None]:
         "tallystick.attempt": message.attempt,
         "tallystick.spoke": spoke_id,
     }
-    name = f"handle {message.header.target_capability}"
-    with _tracer().start_as_current_span(name, parent, kind=trace.SpanKind.SERVER, attributes=told):
+    with _span(f"handle {message.header.target_capability}", parent, trace.SpanKind.SERVER, told):
         yield
 
 
-def _tracer() -> trace.Tracer:
-    return trace.get_tracer("tallystick.sdk", __version__)
+@contextmanager
+def _span(name: str, parent: Context | None, kind: trace.SpanKind, told: dict[str, Any]) -> Iterator[None]:
+    """A span, with what is raised inside of it. The library would do the same, but an exception that cannot say what it
+    is would be replaced by the one that it raises then."""
+    tracer = trace.get_tracer("tallystick.sdk", __version__)
+    with tracer.start_as_current_span(
+        name, parent, kind=kind, attributes=told, record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield
+        except Exception as error:
+            what = f"{type(error).__name__}: {said(error)}".removesuffix(": ")
+            span.set_status(trace.StatusCode.ERROR, text_of(what))
+            with suppress(Exception):
+                span.record_exception(error)
+            raise

@@ -115,13 +115,11 @@ def test_a_hook_of_claude_wakes_an_idle_session_and_a_busy_one(place):
         seat.open() as screen,
     ):
         screen.type("half a thought")
-        screen.wait("half a thought")
         fifo.write_text("Please look at your inbox (1)")
         said(model, "I looked")
         screen.wait(lambda shown: "I looked." in shown and "esc to interrupt" not in shown)
         assert "half a thought" in screen.screen()
-        screen.press("C-u")
-        screen.wait(lambda shown: "half a thought" not in shown)
+        screen.insist("C-u", lambda shown: "half a thought" not in shown)
         seen = len(model.requests)
         screen.say(script({"shell": "true"}, {"shell": "true", "gate": "busy"}, {"text": "Nobody woke me."}))
         model.wait_for(lambda ask: ask.answer and ask.answer.gate == "busy", since=seen)
@@ -140,7 +138,6 @@ def test_a_message_is_put_into_the_queue_of_an_open_codex(place):
         sock = seat.home / ".codex" / "app-server-control" / "app-server-control.sock"
         screen.wait(lambda _: sock.exists())
         screen.type("half a thought")
-        screen.wait("half a thought")
 
         async def queue():
             async with rpc.connected(sock) as line:

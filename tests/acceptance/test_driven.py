@@ -6,10 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+from acp import RequestError
+from acp.client.router import build_client_router
 
 from tallystick.wire import WireError
 from tests.support.driven import DONE, TAKE, Stage
 from tests.support.hosts import eventually
+
+METHOD_NOT_FOUND = -32601
 
 
 @pytest.fixture(scope="module")
@@ -310,3 +314,31 @@ def test_a_reassigned_task_goes_on_elsewhere_with_what_was_done_and_no_conversat
     assert len(sessions) == 2
     stage.call("cancel", task=task, text="")
     stage.until(task, "canceled")
+
+
+# --- questions of a client to its person ------------------------------------------------------------------------------
+
+
+def test_a_clients_own_question_to_a_person_is_not_offered_and_where_it_comes_is_refused_and_the_turn_goes_on(
+    stage: Stage,
+) -> None:
+    task = stage.ask(TAKE, {"elicit": "Which one?"}, DONE)
+    shown = stage.until(task, "completed")
+    assert "elicitation" not in stage.log("initialize")[-1]["offered"]
+    assert stage.log("elicited")[-1]["answer"] == {"error": METHOD_NOT_FOUND}
+    assert "Which one?" not in [line["text"] for line in shown["history"]], "nobody is asked"
+
+
+async def test_a_clients_own_question_is_of_the_unstable_part_of_the_protocol() -> None:
+    """Where this fails, the pinned SDK has taken it up: then it can be a question in the person's inbox."""
+    stable = build_client_router(Person())
+    with pytest.warns(UserWarning, match="unstable"), pytest.raises(RequestError) as refused:
+        await stable("elicitation/create", {"mode": "form", "sessionId": "s", "message": "Which one?"}, False)
+    assert refused.value.code == METHOD_NOT_FOUND
+
+
+class Person:
+    """Would answer whatever it is asked."""
+
+    async def create_elicitation(self, **_: object) -> dict[str, str]:
+        return {"action": "decline"}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tallystick.core.identity import short
 from tests.support.driven import RealStage, counted, model_tokens
 from tests.support.hosts import eventually
 from tests.support.model import Model, Rule, script
@@ -97,7 +98,8 @@ def sleepers(stage):
     return found
 
 
-def test_a_cancel_is_said_when_the_commands_of_a_real_client_are_gone(stage: RealStage) -> None:
+def asleep(stage):
+    """A task in the middle of a command that takes long."""
     sleep = "python3 -c 'import time; time.sleep(271.5)'"
     task = ask(stage, TAKE, {"shell": sleep}, SUBMIT)
 
@@ -110,9 +112,25 @@ def test_a_cancel_is_said_when_the_commands_of_a_real_client_are_gone(stage: Rea
         return False
 
     eventually(allowed, "the command", SECONDS)
+    return task
+
+
+def test_a_cancel_is_said_when_the_commands_of_a_real_client_are_gone(stage: RealStage) -> None:
+    task = asleep(stage)
     stage.call("cancel", task=task, text="")
     stage.until(task, "canceled", seconds=SECONDS)
     assert not sleepers(stage)
+
+
+def test_of_a_real_client_whose_session_is_stopped_nothing_is_left_and_its_task_says_so(stage: RealStage) -> None:
+    task = asleep(stage)
+    session = stage.show(task)["session"]
+    assert stage.tally("stop", short(session))[0] == 0
+    shown = stage.until(task, "input_required/unverified", seconds=SECONDS)
+    assert not sleepers(stage)
+    assert "A person stopped it while it ran." in str(shown)
+    assert stage.tally("verify", task, "--settle", "cancel", "It was not done.")[0] == 0
+    assert stage.tally("resume", short(session))[0] == 0
 
 
 def test_a_real_client_goes_on_with_its_conversation_after_the_host_was_killed(stage: RealStage) -> None:
@@ -148,3 +166,21 @@ def test_a_bound_in_cents_ends_the_task_where_cost_is_reported_and_is_said_not_t
     else:
         assert shown["state"] == "input_required"
         assert "its budget cannot be kept in full: it reports no cost" in told
+
+
+OPTIONS = [{"label": "One", "description": "the first"}, {"label": "Two", "description": "the second"}]
+QUESTION = {"id": "which", "header": "Which", "question": "Which one?", "options": OPTIONS}
+ASKS_ITS_PERSON = {
+    "claude": ("AskUserQuestion", {**QUESTION, "multiSelect": False}, "No such tool"),
+    "codex": ("request_user_input", QUESTION, "unavailable in Default mode"),
+}
+"""Its tool for that, what it takes, and what its model is told here."""
+
+
+def test_what_a_real_client_would_ask_its_person_reaches_nobody_and_its_model_is_told(stage: RealStage) -> None:
+    tool, question, told = ASKS_ITS_PERSON[stage.client_name]
+    task = ask(stage, TAKE, {"tool": tool, "args": {"questions": [question]}}, SUBMIT, {"text": "Done."})
+    shown = stage.until(task, "completed", "input_required/question", seconds=SECONDS)
+    assert shown["result"] == "I looked: all is well.", shown["history"]
+    results = [item.text for r in stage.model.turns if task in r.seen.text for item in r.seen.results(0)]
+    assert any(told in text for text in results), results

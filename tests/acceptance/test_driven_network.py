@@ -8,7 +8,9 @@ import shutil
 import pytest
 
 from tests.acceptance.test_driven_clients import ESCALATED, SUBMIT, TAKE, canary
-from tests.support.driven import DRIVEN_BY_CHOICE, RealStage
+from tests.support import tls
+from tests.support.driven import DONE, DRIVEN_BY_CHOICE, RealStage, Stage
+from tests.support.driven import TAKE as TAKE_IT
 from tests.support.hosts import eventually
 from tests.support.model import Model, script
 
@@ -104,3 +106,30 @@ def test_where_no_sandbox_starts_inside_of_another_codex_keeps_its_own_unless_it
         stage.join(more=f'[network]\nallow = ["127.0.0.1:{port}"]\n', required="E3")
         stage.until(ask(stage, TAKE, SUBMIT, {"text": "Done."}), "completed", seconds=SECONDS)
         assert "its client's own sandbox does not start in there" in driven(stage)["rests_on"]
+
+
+def test_a_program_in_a_limited_session_speaks_tls_with_what_is_listed_and_with_nothing_else(tmp_path) -> None:
+    files = tls.certificate(tmp_path, "model.example")
+    with tls.site(files) as model, tls.site(files) as other, Stage() as stage:
+        assert stage.start(names={"model.example": "127.0.0.1", "other.example": "127.0.0.1"})
+        port, elsewhere = model.server_address[1], other.server_address[1]
+        stage.plan()
+        limit = f'[network]\nallow = ["model.example:{port}", "127.0.0.1:{port}"]\n'
+        stage.driven(more=f"canary = false\n{limit}", required="E3")
+        (stage.folder / "ca.pem").write_bytes(files[0].read_bytes())
+        curl = f"curl -sS -m 10 --cacert {stage.folder / 'ca.pem'}"
+        urls = [f"{place}:{port}" for place in ("model.example", "other.example")]
+        urls += [f"{place}:{elsewhere}" for place in ("model.example", "127.0.0.1")]
+        runs = [{"run": f"{curl} https://{url}/{n} >> seen.txt 2>&1; true"} for n, url in enumerate(urls)]
+        task = stage.ask(TAKE_IT, *runs, DONE)
+        session = stage.until(task, "completed", seconds=SECONDS)["attempts"][0]["session"]
+        seen = (stage.path / "worktrees" / session / "seen.txt").read_text()
+        assert seen.count("over TLS") == 1, seen
+        assert model.asked == ["/0"]
+        assert other.asked == []
+
+        def told():
+            words = " ".join(line["text"] for line in stage.show(task)["history"])
+            return all(f"network: {url} was refused" in words for url in urls[1:3])
+
+        eventually(told, "what was refused, as lines of the turn")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tallystick.app import deliver
 from tallystick.app.desk import forms
 from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.app.views.show import lines
@@ -630,3 +631,30 @@ async def test_of_progress_that_its_reader_does_not_fetch_only_the_newest_keeps_
         hub.spokes.ends(sailed.task_id, "submitted", text="1")
         told = [reached async for reached in reading]
         assert [(reached.what, reached.text) for reached in told] == [("progress", "step 19"), ("result", "")]
+
+
+async def test_what_was_taken_back_is_tried_again_as_soon_as_it_is_due(tmp_path, monkeypatch):
+    monkeypatch.setattr(deliver, "_SWEEP_SECONDS", 1000.0)
+    async with Hub(tmp_path, retry_seconds=(0.05,) * 5) as hub:
+        tool = hub.new_id(Prefix.AGENT)
+        join = cmd.JoinAgent(
+            agent_id=tool, alias="tool", workspace=hub.workspace, connection="command", argv=("true",)
+        )
+        await hub.executor.execute(join, hub.guest().actor)
+        hub.spokes.session_of[tool] = hub.new_id(Prefix.SESSION)
+        hub.deliverer._transports = {"command": hub.spokes}
+        monkeypatch.setattr(hub.desk, "_level", lambda *_: "none")
+
+        async def not_now(_envelope, _began):
+            hub.spokes.answer = hub.spokes.done
+            return Receipt(outcome="returned", detail="It is full.")
+
+        hub.spokes.answer = not_now
+        asked = await hub.desk.ask(hub.guest(), forms.Ask(address="@tool", title="Count"))
+        await hub.until(lambda: hub.work(asked.task_id).deliveries[-1].retries, "the refusal")
+        await hub.until(lambda: not (hub.deliverer._pushes or hub.deliverer._named), "the look after it")
+        for _ in range(50):
+            await asyncio.sleep(0)
+        hub.manual.advance(1.0)
+        await hub.until(lambda: not hub.work(asked.task_id).task.open, "its end")
+        assert len(hub.spokes.sent) == 2

@@ -248,7 +248,6 @@ def test_what_a_person_has_half_typed_survives_a_wake_of_an_idle_session(name, w
             screen.wait("Morning.")
             eventually(lambda: bench.says("agents", "pen")["promise"] == "live", "an entry", 90)
             screen.type("half a thought")
-            screen.wait("half a thought")
             task = bench.says("ask", "@pen", "Count", "--expect", "answer")["task_id"]
             done = eventually(lambda: (s := bench.says("show", task))["state"] == "completed" and s, "an answer", 90)
             assert done["result"] == "Counted: 42", model.told()

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -169,15 +170,68 @@ def test_a_client_does_not_notice_that_the_host_was_killed(home):
     assert alice.tool("wait", task=task)["result"] == "Done all the same."
 
 
-def test_a_wait_goes_on_with_the_next_host(home):
+@pytest.mark.parametrize("first", ["the wait", "the take"])
+def test_a_wait_goes_on_with_the_next_host(home, first):
+    """Whoever finds the next host first: the wait ends with what it waited for, and not before."""
     alice, bob = Agent(home, "--as", "alice"), Agent(home, "--as", "bob")
     task = asked(alice)
     waiting = alice.call("wait", task=task)
     alice.tool("overview")
+    if first == "the take":
+        os.kill(alice.child.pid, signal.SIGSTOP)
     kill(home)
+    if first == "the wait":
+        bob.tool("overview")  # there is a host again
+        alice.tool("overview")  # it came after the wait, which goes on
     bob.tool("take", task=task)
+    os.kill(alice.child.pid, signal.SIGCONT)
     result = alice.answer(waiting)["result"]
     assert (result["isError"], result["structuredContent"]["state"]) == (False, "working")
+    assert result["structuredContent"]["timed_out"] is False
+
+
+def send(wire, home, number, tool, **around):
+    """A call of alice as her server forwards it."""
+    name, arguments = tool
+    message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    text = json.dumps(message)
+    wire.send({"id": number, "op": "mcp", "as": "alice", "cwd": str(home.place), "message": text, **around})
+
+
+def received(wire):
+    """The next answer: which call it is for, and what it says."""
+    while not (found := (line := wire.receive()).get("out") or line.get("result")):
+        assert "error" not in line, line
+    return line["id"], json.loads(found)["result"]["structuredContent"]
+
+
+def test_a_wait_that_is_sent_again_ends_with_what_came_after_it_was_begun(shared):
+    alice, bob = Agent(shared, "--as", "alice"), Agent(shared, "--as", "bob")
+    task = asked(alice)
+    wait, before = ("wait", {"task": task}), time.time()
+    with closing(shared.connect(client="mcp")) as wire:
+        send(wire, shared, 1, wait, again=True, begun_at=before)
+        send(wire, shared, 2, ("overview", {}))
+        assert received(wire)[0] == 2, "nothing has come yet"
+        bob.tool("take", task=task)
+        number, shown = received(wire)
+        assert (number, shown["state"], shown["timed_out"]) == (1, "working", False)
+    for since in ({"begun_at": before}, {}):  # it came before this one was sent again; it is not known since when
+        with closing(shared.connect(client="mcp")) as wire:
+            send(wire, shared, 1, wait, again=True, **since)
+            assert received(wire)[1]["timed_out"] is False
+    with closing(shared.connect(client="mcp")) as wire:
+        send(wire, shared, 1, ("wait", {"task": asked(alice)}), again=True, begun_at=time.time() - 41)
+        assert received(wire)[1]["timed_out"] is False, "what was asked came since"
+    with closing(shared.connect(client="mcp")) as wire:
+        send(wire, shared, 1, wait, again=True, begun_at="now")
+        assert wire.receive()["error"]["code"] == "invalid"
+
+
+def test_a_wait_that_is_sent_again_is_over_when_it_would_have_been(home):
+    with closing(home.connect(client="mcp")) as wire:
+        send(wire, home, 1, ("wait", {}), again=True, begun_at=time.time() - 41)
+        assert received(wire)[1]["timed_out"] is True
 
 
 def test_a_host_that_is_replaced_is_followed(home):

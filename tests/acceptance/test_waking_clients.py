@@ -15,7 +15,7 @@ from tests.support.hosts import ROOT, RUN_TALLY, eventually
 from tests.support.model import Model, Rule
 from tests.support.town import Town
 
-SOON = {"wake_batch_seconds": 0.05, "wake_retry_seconds": [0.5, 0.5], "wake_proof_seconds": 20, "sessions_seconds": 0.2}
+SOON = {"wake_batch_seconds": 0.05, "wake_retry_seconds": [0.5, 0.5], "wake_proof_seconds": 60, "sessions_seconds": 0.2}
 HOOK = ROOT / "tallystick" / "_hook.py"
 
 
@@ -75,7 +75,7 @@ def facts(town: Town, task: str) -> dict[str, str]:
 def test_an_idle_claude_is_woken_takes_and_hands_in(town: Town, model: Model) -> None:
     name = town.agent("pen", client="claude")
     model.rules.append(looks(town))
-    with claude_seat(town, model) as seat, seat.terminal() as screen:
+    with claude_seat(town, model) as seat, seat.open() as screen:
         eventually(lambda: promise(town, name) == "live", "a hook that waits")
         screen.type("half a thought")
         receipt = town.ask(name, title="Count the files")
@@ -98,27 +98,11 @@ def codex_seat(town: Town, model: Model) -> Seat:
 CODEX = {"SessionStart": "session", "UserPromptSubmit": "prompt", "Stop": "stop"}
 
 
-def opened(seat: Seat, screen) -> None:
-    """Codex asks once whether it may run new hooks; a person says yes."""
-    shown = screen.wait(lambda text: "fake-model" in text or "Hooks need review" in text)
-    if "Hooks need review" in shown:
-        screen.press("Down", "Enter")
-        screen.wait("fake-model")
-
-
-def say(screen, text: str) -> None:
-    """What a person types and sends."""
-    screen.paste(text)
-    screen.wait(text)
-    screen.press("Enter")
-
-
 def test_an_idle_codex_is_woken_takes_and_hands_in(town: Town, model: Model) -> None:
     name = town.agent("pen", client="codex")
     model.rules += [Rule("hello there", [{"text": "Hello."}]), looks(town)]
-    with codex_seat(town, model) as seat, seat.terminal() as screen:
-        opened(seat, screen)
-        say(screen, "hello there")
+    with codex_seat(town, model) as seat, seat.open() as screen:
+        screen.say("hello there")
         screen.wait("Hello.")
         eventually(lambda: promise(town, name) == "live", lambda: (town.call("agents")["agents"], screen.screen()), 60)
         screen.type("half a thought")
@@ -134,9 +118,9 @@ def test_a_busy_claude_is_told_inside_of_its_turn_or_after_it_and_never_twice(to
     name = town.agent("pen", client="claude")
     busy = [{"shell": "true"}, {"shell": "true", "gate": "busy"}, {"text": "I was busy."}]
     model.rules += [Rule("be busy", busy), looks(town)]
-    with claude_seat(town, model) as seat, seat.terminal() as screen:
+    with claude_seat(town, model) as seat, seat.open() as screen:
         eventually(lambda: promise(town, name) == "live", "a hook that waits")
-        say(screen, "be busy")
+        screen.say("be busy")
         model.wait_for(lambda request: request.answer and request.answer.gate == "busy")
         task = town.task(name, title="Count the files")
         eventually(lambda: "wake queued" in said(town, task), lambda: said(town, task))
@@ -176,12 +160,11 @@ def test_a_codex_whose_turn_runs_is_left_alone_until_it_ends(town: Town, model: 
     name = town.agent("pen", client="codex")
     busy = [{"shell": "true"}, {"text": "I was busy.", "gate": "busy"}]
     model.rules += [Rule("hello there", [{"text": "Hello."}]), Rule("be busy", busy), looks(town)]
-    with codex_seat(town, model) as seat, seat.terminal() as screen:
-        opened(seat, screen)
-        say(screen, "hello there")
+    with codex_seat(town, model) as seat, seat.open() as screen:
+        screen.say("hello there")
         screen.wait("Hello.")
         eventually(lambda: promise(town, name) == "live", "its thread", 60)
-        say(screen, "be busy")
+        screen.say("be busy")
         model.wait_for(lambda request: request.answer and request.answer.gate == "busy")
         eventually(lambda: promise(town, name) == "next_turn", "that it is in a turn", 60)
         receipt = town.ask(name, title="Count the files")
@@ -194,9 +177,8 @@ def test_a_codex_whose_turn_runs_is_left_alone_until_it_ends(town: Town, model: 
 def test_a_codex_that_is_closed_is_not_promised(town: Town, model: Model) -> None:
     name = town.agent("pen", client="codex")
     model.rules += [Rule("hello there", [{"text": "Hello."}]), looks(town)]
-    with codex_seat(town, model) as seat, seat.terminal() as screen:
-        opened(seat, screen)
-        say(screen, "hello there")
+    with codex_seat(town, model) as seat, seat.open() as screen:
+        screen.say("hello there")
         screen.wait("Hello.")
         eventually(lambda: promise(town, name) == "live", "its thread", 60)
         kill(seat)

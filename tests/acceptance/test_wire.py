@@ -1,5 +1,6 @@
 """The real program in a temporary home: the line protocol, the life of a host, the `tally` command."""
 
+import itertools
 import json
 import os
 import pty
@@ -7,11 +8,14 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tallystick import wire
+from tallystick.edge.acp import egress
+from tallystick.edge.api import server
 from tests.support.hosts import ROOT, SECONDS, Home, Raw, eventually
 
 
@@ -172,6 +176,31 @@ def test_every_file_is_private_whatever_the_umask_h57(home):
     assert {oct(mode) for path, mode in modes.items() if path.is_dir()} == {"0o700"}
     assert {oct(mode) for path, mode in modes.items() if not path.is_dir()} == {"0o600"}
     assert Path(home.socket) in modes
+
+
+@pytest.mark.parametrize("bound", [server._bind, egress._bound])
+def test_a_socket_is_private_and_what_other_threads_make_meanwhile_can_be_entered(tmp_path, bound):
+    sockets, others = tmp_path / "sockets", tmp_path / "others"
+    sockets.mkdir(0o700)
+    others.mkdir()
+    enough = threading.Event()
+
+    def make():
+        for number in itertools.count():
+            (others / f"{threading.get_ident()}-{number}").mkdir(0o700)
+            if enough.is_set():
+                return
+
+    threads = [threading.Thread(target=make) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(300):
+        bound(sockets / str(number)).close()
+    enough.set()
+    for thread in threads:
+        thread.join()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in sockets.iterdir()} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in others.iterdir()} == {0o700}
 
 
 def test_an_own_home_that_others_may_enter_is_closed_to_them(home):

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 
 from tests.support.hosts import eventually
 from tests.support.sleepers import asleep
 from tests.support.town import Town
 
-SOON = {"wake_batch_seconds": 0.3, "wake_proof_seconds": 0.5, "wake_retry_seconds": [60], "sessions_seconds": 0.1}
+LIMITS = {"wake_batch_seconds": 1.0, "wake_retry_seconds": [60], "sessions_seconds": 0.1}
+HASTY = {**LIMITS, "wake_batch_seconds": 0.05, "wake_proof_seconds": 0.5}
+"""Where a proof never comes."""
 
 
 @pytest.fixture(scope="module")
 def town():
-    with Town(**SOON) as town:
+    with Town(**LIMITS) as town:
+        yield town
+
+
+@pytest.fixture(scope="module")
+def hasty():
+    with Town(**HASTY) as town:
         yield town
 
 
 @pytest.fixture
 def pen(town):
+    with alone(town) as pen:
+        yield pen
+
+
+@contextmanager
+def alone(town):
+    """An agent whose client sleeps, the only one there: its name, and its client."""
     for left in town.call("agents")["agents"]:
         if left["client"] == "claude":
             town.says("leave", left["name"])
@@ -41,15 +58,15 @@ def facts(town, task):
     return [fact["fact"] for fact in town.show(task)["facts"]]
 
 
-def test_case_03_what_a_client_queued_and_dropped_is_never_recorded_and_no_success(town, pen):
-    name, client = pen
-    client.tell("drops")
-    task = town.task(name)
-    client.wait("woken")
-    client.tell("stop")
-    eventually(lambda: wakes(town, task)[-1] == "wake unverified", lambda: wakes(town, task))
-    assert facts(town, task) == ["accepted", "persisted"]
-    assert "wake started" not in wakes(town, task)
+def test_case_03_what_a_client_queued_and_dropped_is_never_recorded_and_no_success(hasty):
+    with alone(hasty) as (name, client):
+        client.tell("drops")
+        task = hasty.task(name)
+        client.wait("woken")
+        client.tell("stop")
+        eventually(lambda: wakes(hasty, task)[-1] == "wake unverified", lambda: wakes(hasty, task))
+        assert facts(hasty, task) == ["accepted", "persisted"]
+        assert "wake started" not in wakes(hasty, task)
 
 
 def test_case_04_a_message_in_the_history_without_a_turn_is_recorded_and_no_more(town, pen):
@@ -63,14 +80,14 @@ def test_case_04_a_message_in_the_history_without_a_turn_is_recorded_and_no_more
     assert shown["silent_seconds"] >= 0
 
 
-def test_case_12_what_a_clients_queue_destroyed_stays_below_recorded(town, pen):
-    name, client = pen
-    client.tell("deaf")
-    task = town.task(name)
-    client.wait("woken")
-    eventually(lambda: wakes(town, task)[-1] == "wake unverified", lambda: wakes(town, task))
-    assert facts(town, task) == ["accepted", "persisted"]
-    assert [item for item in town.call("inbox", name)["turns"] if item["task_id"] == task and item["new"]]
+def test_case_12_what_a_clients_queue_destroyed_stays_below_recorded(hasty):
+    with alone(hasty) as (name, client):
+        client.tell("deaf")
+        task = hasty.task(name)
+        client.wait("woken")
+        eventually(lambda: wakes(hasty, task)[-1] == "wake unverified", lambda: wakes(hasty, task))
+        assert facts(hasty, task) == ["accepted", "persisted"]
+        assert [item for item in hasty.call("inbox", name)["turns"] if item["task_id"] == task and item["new"]]
 
 
 def test_case_22_a_session_in_a_turn_is_not_steered_and_the_newest_words_are_what_it_reads(town, pen):

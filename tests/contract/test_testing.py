@@ -13,7 +13,7 @@ from store_places import MemoryPlace
 from tallystick.app.clock import SystemClock
 from tallystick.app.ports import Envelope, Receipt
 from tallystick.core.events import Text
-from tallystick.core.identity import Prefix, is_id
+from tallystick.core.identity import Prefix, id_milliseconds, is_id
 from tallystick.core.limits import Limits
 from tallystick.edge.command import CommandTransport
 from tallystick.edge.git import GitCommands
@@ -44,6 +44,16 @@ def test_ids_are_the_same_in_each_run_and_sort_in_their_order() -> None:
     assert made == sorted(made) == [again(Prefix.TASK) for _ in range(300)]
     assert len(set(made)) == 300
     assert all(is_id(one, Prefix.TASK) for one in made)
+
+
+def test_ids_go_with_a_clock_and_never_behind_each_other() -> None:
+    clock = ManualClock()
+    ids = SeqIds(now=clock.now)
+    made = [ids(Prefix.TASK) for _ in range(3)]
+    clock.advance(30 * 86400)
+    made += [ids(Prefix.TASK) for _ in range(3)]
+    assert made == sorted(made)
+    assert abs(id_milliseconds(made[3]) / 1000 - clock.now()) < 1
 
 
 # --- transports ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -17,13 +18,16 @@ import pytest_asyncio
 from msgspec.structs import replace
 from websockets.asyncio.server import unix_serve
 
+from tallystick import assembly
 from tallystick.app.clock import SystemClock
-from tallystick.app.ports import Summons
+from tallystick.app.desk import forms
+from tallystick.app.ports import Admission, Summons
 from tallystick.app.turns import Turns
 from tallystick.core.directory import Agent, Directory, SessionState
 from tallystick.core.identity import Prefix
 from tallystick.core.limits import Limits
-from tallystick.core.wake import INTENDED, Wake
+from tallystick.core.wake import INTENDED, Wake, words
+from tallystick.edge.acp import DriveWaker
 from tallystick.edge.clients.claude.history import trail
 from tallystick.edge.clients.codex.wake import CodexWaker
 from tallystick.edge.clients.opencode.server import port_of
@@ -32,8 +36,12 @@ from tallystick.edge.clients.waiting import HookWaker
 from tallystick.edge.command import CommandWaker
 from tallystick.edge.process import ProcessRunner
 from tallystick.testing import FakeWaker, SeqIds, check_waker
+from tests.support.driven import AGENT
+from tests.support.ends import Haven
 
-SOON = Limits(wake_proof_seconds=0.3)
+LIMITS = Limits()
+SOON = Limits(wake_proof_seconds=1.0)
+"""Where a proof never comes."""
 IDS = SeqIds()
 HISTORY = "e9d024ab-a3ab-4238-8c6e-4f51ba2be58d"
 
@@ -102,7 +110,7 @@ async def test_a_command_keeps_the_contract(tmp_path: Path, runner: ProcessRunne
     ],
 )
 async def test_how_a_command_ended_is_said(tmp_path, runner, code: str, outcome: str, said: str) -> None:
-    waker, call = CommandWaker(tmp_path, runner, SOON), summons(commanded(tmp_path, code), None)
+    waker, call = CommandWaker(tmp_path, runner, LIMITS), summons(commanded(tmp_path, code), None)
     begun = await waker.wake(call)
     assert begun.outcome == "started"
     ended = await waker.outcome(replace(call, wake=replace(call.wake, outcome="started", turn=begun.turn)))
@@ -145,11 +153,20 @@ async def test_a_hook_that_waits_keeps_the_contract(tmp_path: Path, absorbs: boo
     client = Client(tmp_path, absorbs=absorbs)
     waiting = asyncio.create_task(client.wait(ends=False))
     await asyncio.sleep(0)
-    waker = HookWaker(client.turns, SOON, trail)
+    seen = asyncio.Event()
+
+    class Watched(HookWaker):
+        async def outcome(self, call: Summons) -> Admission:
+            found = await super().outcome(call)
+            if call.wake.wake_id == there.wake.wake_id:
+                seen.set()
+            return found
+
+    waker = Watched(client.turns, SOON, trail)
 
     async def end() -> None:
         await waiting
-        await asyncio.sleep(0.5)  # until it was seen to have started
+        await seen.wait()
         client.turns.ended("ses_1")
 
     ending = asyncio.create_task(end())
@@ -174,7 +191,7 @@ async def test_nobody_is_woken_in_the_middle_of_a_turn(tmp_path: Path) -> None:
     waiting = asyncio.create_task(client.wait())
     await asyncio.sleep(0)
     client.turns.began("ses_1")
-    waker, call = HookWaker(client.turns, SOON, trail), summons(agent(), client.state)
+    waker, call = HookWaker(client.turns, LIMITS, trail), summons(agent(), client.state)
     assert not await waker.reachable(call.agent, call.session)
     assert (await waker.wake(call)).outcome == "busy"
     waiting.cancel()
@@ -185,7 +202,7 @@ async def test_nobody_is_woken_whose_person_plans(tmp_path: Path) -> None:
     waiting = asyncio.create_task(client.wait())
     await asyncio.sleep(0)
     client.turns.plans("ses_1", now=True)
-    waker, call = HookWaker(client.turns, SOON, trail), summons(agent(), client.state)
+    waker, call = HookWaker(client.turns, LIMITS, trail), summons(agent(), client.state)
     assert not await waker.reachable(call.agent, call.session)
     assert (await waker.wake(call)).outcome == "plan_mode"
     client.turns.plans("ses_1", now=False)
@@ -195,7 +212,7 @@ async def test_nobody_is_woken_whose_person_plans(tmp_path: Path) -> None:
 
 async def test_a_session_that_ends_in_the_turn_leaves_it_unverified(tmp_path: Path) -> None:
     client = Client(tmp_path)
-    waker, call = HookWaker(client.turns, SOON, trail), summons(agent(), client.state, "started", "p1")
+    waker, call = HookWaker(client.turns, LIMITS, trail), summons(agent(), client.state, "started", "p1")
     over = asyncio.create_task(waker.outcome(call))
     await asyncio.sleep(0.05)
     client.turns.forget("ses_1")
@@ -283,7 +300,7 @@ async def test_codex_keeps_the_contract_and_its_questions_are_never_answered(cod
 @pytest.mark.parametrize("how", ["failed", "interrupted"])
 async def test_how_the_turn_of_codex_ended_is_said(codex: AppServer, how: str) -> None:
     codex.ends_as = how
-    waker, call = CodexWaker(SOON), summons(agent(), codex.state)
+    waker, call = CodexWaker(LIMITS), summons(agent(), codex.state)
     assert (await waker.wake(call)).outcome == "queued"
     begun = await waker.outcome(replace(call, wake=replace(call.wake, outcome="queued")))
     assert begun.outcome == "started"
@@ -294,21 +311,21 @@ async def test_how_the_turn_of_codex_ended_is_said(codex: AppServer, how: str) -
 @pytest.mark.parametrize(("loaded", "status"), [(True, "active"), (False, "idle")])
 async def test_a_thread_that_is_busy_or_not_loaded_is_left_alone(codex: AppServer, loaded: bool, status: str) -> None:
     codex.status, codex.loaded = status, [HISTORY] if loaded else []
-    waker, call = CodexWaker(SOON), summons(agent(), codex.state)
+    waker, call = CodexWaker(LIMITS), summons(agent(), codex.state)
     assert not await waker.reachable(call.agent, call.session)
     assert (await waker.wake(call)).outcome == "busy"
     assert codex.queue == []
 
 
 async def test_what_an_earlier_host_put_into_the_queue_is_found_there(codex: AppServer) -> None:
-    waker, call = CodexWaker(SOON), summons(agent(), codex.state)
+    waker, call = CodexWaker(LIMITS), summons(agent(), codex.state)
     codex.queue.append({"id": "q7", "clientUserMessageId": call.wake.wake_id})
     seen = await waker.outcome(call)
     assert seen.outcome in ("queued", "started")
 
 
 async def test_what_waits_in_the_queue_is_taken_back_when_a_person_stops_the_agent(codex: AppServer) -> None:
-    waker, call = CodexWaker(SOON), summons(agent(), codex.state)
+    waker, call = CodexWaker(LIMITS), summons(agent(), codex.state)
     await waker.wake(call)
     assert await waker.end(call)
     assert codex.queue == []
@@ -317,7 +334,7 @@ async def test_what_waits_in_the_queue_is_taken_back_when_a_person_stops_the_age
 
 async def test_an_old_codex_without_a_queue_refuses(codex: AppServer) -> None:
     codex.missing = ("thread/queue/add",)
-    assert (await CodexWaker(SOON).wake(summons(agent(), codex.state))).outcome == "refused"
+    assert (await CodexWaker(LIMITS).wake(summons(agent(), codex.state))).outcome == "refused"
 
 
 async def test_a_codex_that_is_gone_is_unverified_after_a_while(codex: AppServer) -> None:
@@ -436,3 +453,90 @@ def test_the_port_of_a_process_is_that_at_which_it_or_its_children_listen() -> N
         assert port_of(f"{child.pid}@1") == port
         child.communicate("\n")
     assert port_of("nonsense") == port_of("") == 0
+
+
+# --- a session that the host drives -------------------------------------------------------------------------------
+
+
+class Driving:
+    """A whole host that drives the scripted agent, and the entry that it wakes it by."""
+
+    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.place = place
+        self.haven = Haven(place / "home")
+        self.wakers: list[DriveWaker] = []
+
+        def keep(*given: Any) -> DriveWaker:
+            self.wakers.append(DriveWaker(*given))
+            return self.wakers[-1]
+
+        monkeypatch.setattr(assembly, "DriveWaker", keep)
+
+    async def begin(self) -> None:
+        own = self.place / "home" / "agents" / "pen.toml"
+        own.parent.mkdir()
+        own.write_text("sandbox = false\ncanary = false\n")
+        own.chmod(0o600)
+        line = shlex.join([sys.executable, str(AGENT), str(self.place)])
+        await self.haven.desk.join(await self.haven.person(), forms.Join(name="pen", drive=line))
+
+    @property
+    def waker(self) -> DriveWaker:
+        return self.wakers[-1]
+
+    def plan(self, *steps: dict[str, Any]) -> None:
+        (self.place / "plan.json").write_text(json.dumps({"woken": steps}))
+
+    def summons(self, **given: Any) -> Summons:
+        """To look again, for the agent in its workspace. `given`: what is another about the agent."""
+        directory = self.haven.desk.directory
+        by = next(a for a in directory.agents.values() if a.alias == "pen")
+        found = summons(replace(by, **given), None)
+        wake = replace(found.wake, target=min(by.workspaces), entry="drive")
+        return replace(found, wake=wake, text=words("pen", wake.wake_id, []))
+
+
+@pytest_asyncio.fixture
+async def driving(monkeypatch: pytest.MonkeyPatch):
+    with tempfile.TemporaryDirectory(prefix="dr-") as short:
+        driving = Driving(Path(short), monkeypatch)
+        async with driving.haven:
+            await driving.begin()
+            yield driving
+
+
+@pytest.mark.parametrize("says", [[{"say": "I look."}], []], ids=["words", "nothing"])
+async def test_a_driven_session_keeps_the_contract(driving: Driving, says: list[dict[str, Any]]) -> None:
+    driving.plan(*says)
+    absent = driving.summons(concurrency=0)
+    await check_waker(driving.waker, driving.summons(), absent, driving.summons())
+    assert not await driving.waker.reachable(absent.agent, session("")), "it is no session of a person"
+
+
+async def test_how_the_turn_of_a_driven_session_ended_is_said(driving: Driving) -> None:
+    for step, outcome in (({"die": 9}, "failed"), ({"error": [-32603, "no such model", None]}, "failed")):
+        driving.plan({"say": "I look."}, {"pause": 0.2}, step)
+        call = driving.summons()
+        begun = await driving.waker.wake(call)
+        assert (begun.outcome, bool(begun.turn)) == ("started", True)
+        ended = await driving.waker.outcome(replace(call, wake=replace(call.wake, outcome="started", turn=begun.turn)))
+        assert (ended.outcome, ended.turn) == (outcome, begun.turn)
+        again = await driving.waker.outcome(call)
+        assert again.outcome == "unverified", "what was told is told once"
+
+
+async def test_a_driven_agent_that_is_stopped_while_it_looks_is_interrupted_and_not_busy_afterwards(
+    driving: Driving,
+) -> None:
+    driving.plan({"say": "I look."}, {"hang": True})
+    call = driving.summons()
+    begun = await driving.waker.wake(call)
+    assert begun.outcome == "started"
+    assert not await driving.waker.reachable(call.agent, None)
+    assert (await driving.waker.wake(driving.summons())).outcome == "busy"
+    started = replace(call, wake=replace(call.wake, outcome="started", turn=begun.turn))
+    ended, is_ended = await asyncio.gather(driving.waker.outcome(started), driving.waker.end(started))
+    assert is_ended
+    assert ended.outcome == "interrupted"
+    assert not await driving.waker.end(started)
+    assert await driving.waker.reachable(call.agent, None)

@@ -286,6 +286,7 @@ GOALS = {
     "erase_before_commit": ("erased",),
     "erase_after_commit": ("erased",),
 }
+SOON = {"retry_seconds": [0.1] * 5}
 WAKES_SOON = {"wake_batch_seconds": 0.05, "wake_retry_seconds": [0.1, 0.1, 0.1, 0.1]}
 SETTINGS = {
     **{f"wakes.{point}": WAKES_SOON for point in ("before_intent", "after_intent", "before_report", "after_report")},
@@ -324,7 +325,7 @@ def play(story, goals):
         for goal in goals:
             getattr(story, goal)()
     except wire.WireError as error:
-        eventually(story.place.is_dead, f"the death that explains: {error.code} {error}", 5)
+        eventually(story.place.is_dead, f"the death that explains: {error.code} {error}")
         story.place.leave()
         return False
     return True
@@ -332,7 +333,7 @@ def play(story, goals):
 
 @pytest.mark.parametrize(("failpoint", "nth", "twice"), CASES, ids=lambda v: str(v).replace("True", "twice"))
 def test_a_kill_there_loses_nothing_and_repeats_nothing(failpoint, nth, twice):
-    with Place(**SETTINGS.get(failpoint, {})) as place:
+    with Place(**{**SOON, **SETTINGS.get(failpoint, {})}) as place:
         story = story_of(place, failpoint)
         goals = GOALS.get(failpoint) or PARTS.get(failpoint.split(".")[0], COMMON)
         deaths = 0

@@ -357,5 +357,5 @@ async def test_a_loop_that_is_stopped_as_it_wakes_up_stops(kind, parts):
     for _ in range(5):
         await asyncio.sleep(0)
     loop._wake.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await loop.stop()

@@ -12,6 +12,7 @@ import msgspec
 
 from tallystick.app.calls import CallerFacts, Terminal
 from tallystick.app.desk import forms, installed, reach
+from tallystick.app.desk.diagnosis import Diagnosis, Finding
 from tallystick.app.desk.interface import Desk, Guest
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Actor, ActorKind
@@ -366,10 +367,10 @@ SOURCE = forms.Source(
         },
     ),
 )
-DIAGNOSIS = forms.Diagnosis(
+DIAGNOSIS = Diagnosis(
     findings=(
-        forms.Finding(check="log", ok=True, level="ok", did="verified the last 1,000 events", saw="chain intact"),
-        forms.Finding(
+        Finding(check="log", ok=True, level="ok", did="verified the last 1,000 events", saw="chain intact"),
+        Finding(
             check="clock",
             ok=False,
             level="warning",

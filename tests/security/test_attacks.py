@@ -325,10 +325,10 @@ def test_one_process_locks_everybody_out(place):
             held.append(place.raw())
 
     try:
-        with pytest.raises(AssertionError):
+        with pytest.raises((AssertionError, OSError)):  # it is closed before or after it has said who it is
             hold()
         assert place.module("status")[0] == 0
         assert place.tally("whoami")[0] == 0
     finally:
         for client in held:
-            client.sock.close()
+            client.__exit__()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 import stat
+from contextlib import asynccontextmanager
 
 import pytest
 
 from tallystick.edge.acp.egress import HEAD_BYTES, Egress
 from tallystick.edge.acp.endpoints import Endpoint
+from tests.support import tls
 
 BOUND = 20.0
 
@@ -206,3 +210,100 @@ async def test_closing_breaks_off_what_is_under_way_and_takes_the_socket_away(tm
             assert await reader.read() == b""
             writer.close()
         assert not way.path.exists()
+
+
+# --- TLS ----------------------------------------------------------------------------------------------------------
+
+LARGE = 300_000
+"""Bytes each way: more than any buffer on the way holds at once."""
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate of its own for model.example, with its key."""
+    return tls.certificate(tmp_path_factory.mktemp("tls"), "model.example")
+
+
+class TlsServer(Server):
+    """The same with TLS: gives back what it is sent."""
+
+    def __init__(self, certificate):
+        super().__init__("model")
+        self.context = tls.shown(certificate)
+
+    async def __aenter__(self):
+        self.server = await asyncio.start_server(self.came, "127.0.0.1", 0, ssl=self.context)
+        self.port = self.server.sockets[0].getsockname()[1]
+        self.place = Endpoint("127.0.0.1", self.port)
+        return self
+
+    async def came(self, reader, writer):
+        self.heads.append(await reader.readexactly(LARGE))
+        writer.write(self.heads[-1])
+        await writer.drain()
+        writer.close()
+
+
+@asynccontextmanager
+async def tunnel_to(way, target):
+    """A client's connection through a tunnel, before it says anything to the other end."""
+    async with asyncio.timeout(BOUND):
+        reader, writer = await asyncio.open_unix_connection(str(way.path))
+        writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+        answer = await reader.readuntil(b"\r\n\r\n")
+        try:
+            yield code(answer), reader, writer
+        finally:
+            writer.close()
+
+
+def by_name(server):
+    """What a person lists so that a name may lead to this very server."""
+    return Endpoint("model.example", server.port), server.place
+
+
+async def test_tls_passes_end_to_end_and_what_is_counted_is_what_went_over_the_wire(tmp_path, certificate) -> None:
+    names = {"model.example": ["127.0.0.1"]}
+    async with TlsServer(certificate) as model, Way(tmp_path, *by_name(model), names=names.items()) as way:
+        async with tunnel_to(way, f"model.example:{model.port}") as (status, reader, writer):
+            assert status == 200
+            await writer.start_tls(ssl.create_default_context(cafile=certificate[0]), server_hostname="model.example")
+            seen = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            assert seen == ssl.PEM_cert_to_DER_cert(certificate[0].read_text()), "nobody stands in between"
+            sent = os.urandom(LARGE)
+            writer.write(sent)
+            assert await reader.readexactly(LARGE) == sent == model.heads[0]
+        await way.egress.close()
+        used = dict(way.told)["used"]["endpoints"]
+        assert list(used) == [f"model.example:{model.port}"]
+        assert min(used[f"model.example:{model.port}"][which] for which in ("sent", "received")) > LARGE
+
+
+async def test_a_client_that_trusts_another_authority_is_told_by_its_own_tls(tmp_path, certificate) -> None:
+    async with TlsServer(certificate) as model, Way(tmp_path, model.place) as way:
+        async with tunnel_to(way, str(model.place)) as (_, _reader, writer):
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await writer.start_tls(ssl.create_default_context(), server_hostname="model.example")
+        assert model.heads == []
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("other.example:{p}", "model.example:443", "model.example:{q}", "sub.model.example:{p}"),
+        *("127.0.0.1:{q}", "127.0.0.2:{p}", "localhost:{p}", "[::1]:{p}", "93.184.216.34:{p}"),
+    ],
+)
+async def test_no_tls_begins_with_another_host_port_or_address_than_is_listed(tmp_path, certificate, target) -> None:
+    names = {name: ["127.0.0.1"] for name in ("model.example", "other.example", "sub.model.example", "localhost")}
+    async with (
+        TlsServer(certificate) as model,
+        TlsServer(certificate) as other,
+        Way(tmp_path, *by_name(model), names=names.items()) as way,
+    ):
+        wanted = target.format(p=model.port, q=other.port)
+        async with tunnel_to(way, wanted) as (status, reader, _):
+            assert status == 403
+            assert f"{wanted} is refused" in (await reader.read()).decode()
+        assert way.egress.used == {}
+        assert way.egress.refused == {wanted: 1}

@@ -8,6 +8,7 @@ one of
 - `call`: one of our tools, by the MCP server it was given: `{"call": "submit", "args": {…}}`; `{task}` in the arguments
   is the task's id as the prompt names it
 - `ask`: a permission for that command; it runs only if it is allowed
+- `elicit`: a question to a person, by the protocol
 - `run`: a command that runs without asking, in a session of its own if `detached`
 - `flood`: so many updates at once
 - `wait`: until a file of that name is in the folder
@@ -123,8 +124,11 @@ class Scripted(acp.Agent):
         while name in plan() and not (FOLDER / plan()[name]).exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.02)
 
-    async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
-        log(what="initialize")
+    async def initialize(
+        self, protocol_version: int, client_capabilities: Any = None, **_: Any
+    ) -> InitializeResponse:
+        offered = client_capabilities.model_dump(by_alias=True, exclude_none=True) if client_capabilities else {}
+        log(what="initialize", offered=offered)
         await self.gate("starts")
         return InitializeResponse(
             protocol_version=protocol_version,
@@ -242,6 +246,8 @@ class Scripted(acp.Agent):
             log(what="called", tool=step["call"], answer=answer)
         if "ask" in step:
             await self.ask(session, number, step["ask"])
+        if "elicit" in step:
+            await self.elicit(session, step["elicit"])
         if "run" in step:
             self.run(session, step["run"], detached=step.get("detached", False))
         await self.pour(session, step)
@@ -287,6 +293,15 @@ class Scripted(acp.Agent):
         log(what="answered", command=command, outcome=outcome)
         if outcome.get("optionId") in ("yes", "always"):
             self.run(session, command, detached=False)
+
+    async def elicit(self, session: str, question: str) -> None:
+        schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
+        form = {"mode": "form", "sessionId": session, "message": question, "requestedSchema": schema}
+        try:
+            answer = await self.client._conn.send_request("elicitation/create", form)
+        except acp.RequestError as error:
+            answer = {"error": error.code}
+        log(what="elicited", question=question, answer=answer)
 
     def run(self, session: str, command: str, *, detached: bool) -> None:
         child = subprocess.Popen(

@@ -22,11 +22,13 @@ RUN_TALLY = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tallystick._ta
 
 
 def eventually(condition, what="it", seconds=SECONDS):
-    """The first true value of a condition, or a failure after a generous bound."""
+    """The first true value of a condition, or a failure after a generous bound. `what` is waited for: called, where
+    only the end shows it."""
     until = time.monotonic() + seconds
     pause = threading.Event()
     while not (value := condition()):
-        assert time.monotonic() < until, f"{what} did not come about within {seconds} s"
+        late = time.monotonic() >= until
+        assert not late, f"{what() if callable(what) else what} did not come about within {seconds} s"
         pause.wait(0.01)
     return value
 

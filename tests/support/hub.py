@@ -118,7 +118,7 @@ class Hub:
         self.store = store or MemoryStore()
         self.manual = clock or ManualClock()
         self.clock = HighWater(self.manual, 0.0)
-        self.new_id = SeqIds(int(self.manual.now() * 1000))
+        self.new_id = SeqIds(int(self.manual.now() * 1000), self.manual.now)
         self.spokes = FakeSpokes()
         self.heads, self.feed, self.presence = Heads(self.store), Feed(), Presence(self.clock, self.limits)
         words = Words(self.store, self.heads.histories.of)

@@ -71,15 +71,20 @@ class Host:
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    monkeypatch.setattr(wire, "SHAKE_SECONDS", 0.3)
-    monkeypatch.setattr(calls, "FIRST_PATIENCE", 0.3)
-    monkeypatch.setattr(calls, "PATIENCE", 0.3)
-    monkeypatch.setattr(calls, "BROKEN", 0.3)
     monkeypatch.chdir(tmp_path)
     return "s"
 
 
+@pytest.fixture
+def hasty(path, monkeypatch):
+    """For those that wait in vain."""
+    monkeypatch.setattr(calls, "FIRST_PATIENCE", 0.3)
+    monkeypatch.setattr(calls, "PATIENCE", 0.3)
+    return path
+
+
 def test_a_host_that_does_not_shake_hands_is_told_and_nothing_hangs(path, monkeypatch):
+    monkeypatch.setattr(wire, "SHAKE_SECONDS", 0.3)
     Host(path, shakes=False)
     client = Client(path, monkeypatch)
     client.ask(1, "initialize")
@@ -89,9 +94,9 @@ def test_a_host_that_does_not_shake_hands_is_told_and_nothing_hangs(path, monkey
     client.leave()
 
 
-def test_a_host_that_never_answers_is_given_up(path, monkeypatch):
-    Host(path)
-    client = Client(path, monkeypatch)
+def test_a_host_that_never_answers_is_given_up(hasty, monkeypatch):
+    Host(hasty)
+    client = Client(hasty, monkeypatch)
     client.ask(1, "initialize")
     assert "does not answer" in client.answer()["error"]["message"]
     client.ask(2, "tools/call", name="submit")
@@ -118,6 +123,7 @@ class Full(Host):
 
 
 def test_a_call_that_a_host_breaks_off_is_told_as_it_said(path, monkeypatch):
+    monkeypatch.setattr(calls, "BROKEN", 0.3)
     Full(path)
     client = Client(path, monkeypatch)
     client.ask(1, "tools/call", name="submit")

@@ -18,6 +18,7 @@ from tallystick.sdk.errors import reach_error
 from tallystick.sdk.failure import TEXT
 from tallystick.sdk.frames import frame
 from tests.support.reach import ScriptedHub
+from tests.support.spans import spans
 
 
 @pytest.fixture
@@ -151,12 +152,18 @@ RAISED = [
 
 
 @pytest.fixture
+def traced() -> None:
+    """Spans are recorded, which looks at what is raised too."""
+    spans().clear()
+
+
+@pytest.fixture
 def unlogged(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is logged is captured, and a worker of the test run cannot send a lone surrogate on."""
     monkeypatch.setattr(logging.getLogger("tallystick.sdk"), "disabled", True)
 
 
-@pytest.mark.usefixtures("unlogged")
+@pytest.mark.usefixtures("unlogged", "traced")
 @pytest.mark.parametrize(("raised", "code", "text"), RAISED)
 async def test_whatever_a_thread_raises_fails_its_message_alone(
     hub: ScriptedHub, started: Any, raised: BaseException, code: str, text: str
@@ -174,7 +181,7 @@ async def test_whatever_a_thread_raises_fails_its_message_alone(
     assert (await hub.got("RESULT"))["body"]["payload"] == "good"
 
 
-@pytest.mark.usefixtures("unlogged")
+@pytest.mark.usefixtures("unlogged", "traced")
 @pytest.mark.parametrize(("raised", "code", "text"), RAISED)
 async def test_whatever_a_coroutine_raises_fails_its_message_alone(
     hub: ScriptedHub, started: Any, raised: BaseException, code: str, text: str

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode
 from tallystick.core.identity import HOST, Prefix
 from tallystick.core.model import Budget, CheckOutcome, Spent
 from tallystick.core.state import Unchanged
 from tallystick.core.task import DutyKind, next_duty, wanted
-from tests.build import ASKER, CHECK, DRIVEN, HOME, SESSIONS, World, agent, run
+from tests.build import ANN, ASKER, CHECK, DRIVEN, HOME, SESSIONS, World, agent, run
 from tests.build import new_id as make
 
 MINE = SESSIONS[DRIVEN]
@@ -180,3 +182,19 @@ def test_a_permission_before_the_take_keeps_the_lease_of_what_is_in_flight(world
 def test_only_sessions_that_the_host_drives_are_prompted(world: World) -> None:
     task_id = world.taken()
     world.refuses(ErrorCode.CONFLICT, cmd.StartTurn, task_id, HOST, purpose="resumed")
+
+
+@pytest.mark.parametrize("mode", ["paused", "stopped"])
+def test_no_prompt_goes_to_a_session_that_a_person_holds_back(world: World, mode: str) -> None:
+    task_id = world.driven()
+    world.act(cmd.EndTurn, task_id, HOST)
+    world.do(cmd.SetSessionMode(session_id=MINE, mode=mode), ANN)
+    world.refuses(ErrorCode.CONFLICT, cmd.StartTurn, task_id, HOST, turn_id="trn_2", purpose="reminder")
+    world.do(cmd.SetSessionMode(session_id=MINE, mode="running"), ANN)
+    world.act(cmd.StartTurn, task_id, HOST, turn_id="trn_2", purpose="reminder")
+
+
+@pytest.mark.parametrize(("mode", "promised"), [("stopped", "offline"), ("paused", "mailbox"), ("running", "live")])
+def test_of_a_session_that_is_held_back_nothing_is_promised_now(world: World, mode: str, promised: str) -> None:
+    world.do(cmd.SetSessionMode(session_id=MINE, mode=mode), ANN)
+    assert world.task(world.ask(to=DRIVEN, session=MINE)).promise == promised

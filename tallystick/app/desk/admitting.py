@@ -10,6 +10,7 @@ import asyncio
 import shlex
 
 from tallystick.app.desk import forms, reach
+from tallystick.app.desk.diagnosis import Finding
 from tallystick.app.desk.ground import Ground
 from tallystick.app.desk.interface import Guest
 from tallystick.app.tokens import KeptToken, faults
@@ -115,7 +116,7 @@ class Admitting(Ground):
         remedy = f"Did you mean {' or '.join(dict.fromkeys(near))}?" if near else "Look: tally token list"
         return not_found(f"There is no token of a spoke {alias[:80]!r}.", remedy)
 
-    async def examine_tokens(self, guest: Guest) -> list[forms.Finding]:
+    async def examine_tokens(self, guest: Guest) -> list[Finding]:
         """For doctor: tokens where what is kept and the record are at odds, for persons; one line where all is well."""
         if guest.actor.kind is not ActorKind.PERSON:
             return []
@@ -124,9 +125,9 @@ class Admitting(Ground):
         did = "compared the files of tokens with the record"
         if not wrong:
             saw = f"{len(kept)} of spokes, each as recorded"
-            return [forms.Finding(check="tokens", ok=True, level="ok", did=did, saw=saw)] if kept else []
+            return [Finding(check="tokens", ok=True, level="ok", did=did, saw=saw)] if kept else []
         return [
-            forms.Finding(
+            Finding(
                 check=f"token {name}",
                 ok=False,
                 level="warning",

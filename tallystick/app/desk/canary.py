@@ -9,6 +9,7 @@ import asyncio
 
 from tallystick.app.desk import forms
 from tallystick.app.desk.asking import Asking
+from tallystick.app.desk.diagnosis import Diagnosis, Finding
 from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.members import Members
 from tallystick.app.desk.reading import Reading
@@ -26,7 +27,7 @@ _WORD = "here"
 class Canary(Asking, Reading, Working, Members):
     """send_canaries."""
 
-    async def send_canaries(self, guest: Guest, name: str, seconds: float) -> forms.Diagnosis:
+    async def send_canaries(self, guest: Guest, name: str, seconds: float) -> Diagnosis:
         """A task for the agent of that name, or for each that is bound to a client here; what came of each within a
         time. One that was not taken is canceled again."""
         self.person(guest, "send a canary, which costs a model's turn")
@@ -37,9 +38,9 @@ class Canary(Asking, Reading, Working, Members):
         if not agents:
             raise conflict("No agent here is bound to a client.", "Bind one: tally join NAME --client CLIENT")
         found = await asyncio.gather(*(self._send(guest, agent, seconds) for agent in agents))
-        return forms.Diagnosis(findings=tuple(found))
+        return Diagnosis(findings=tuple(found))
 
-    async def _send(self, guest: Guest, agent: Agent, seconds: float) -> forms.Finding:
+    async def _send(self, guest: Guest, agent: Agent, seconds: float) -> Finding:
         asked = forms.Ask(
             address=f"@{agent.alias}", title=_TITLE, body=_BODY, expect="answer", parent="none", wake=True
         )
@@ -79,6 +80,6 @@ def _fix(agent: Agent, promise: str, shown: forms.Shown) -> str:
     return f"Only its mailbox was promised: open {client} by hand{wakes}"
 
 
-def _finding(agent: Agent, ok: bool, did: str, saw: str, fix: str) -> forms.Finding:
+def _finding(agent: Agent, ok: bool, did: str, saw: str, fix: str) -> Finding:
     level = "ok" if ok else "warning"
-    return forms.Finding(check=f"canary @{agent.alias}", ok=ok, level=level, did=did, saw=saw, fix=fix)
+    return Finding(check=f"canary @{agent.alias}", ok=ok, level=level, did=did, saw=saw, fix=fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tallystick.app.clients import Surroundings
-from tallystick.app.desk import forms
+from tallystick.app.desk.diagnosis import Finding
 from tallystick.app.desk.ground import Ground
 from tallystick.app.desk.interface import Guest
 from tallystick.core.clients import CLIENTS
@@ -15,18 +15,18 @@ from tallystick.core.errors import Refused
 class Examining(Ground):
     """examine_clients."""
 
-    async def examine_clients(self, guest: Guest) -> list[forms.Finding]:
+    async def examine_clients(self, guest: Guest) -> list[Finding]:
         """One finding for each client that is found, and the doubts of those that are installed into."""
         environment = guest.facts.environment
         place = Surroundings(home=environment.get("HOME", ""), environment=environment)
         if not place.home.startswith("/"):
             return []
-        found: list[forms.Finding] = []
+        found: list[Finding] = []
         for client in self.s.installer.names():
             found += await asyncio.to_thread(self._examine, place, client)
         return found
 
-    def _examine(self, place: Surroundings, client: str) -> list[forms.Finding]:
+    def _examine(self, place: Surroundings, client: str) -> list[Finding]:
         installer, name = self.s.installer, f"client {client}"
         if installer.look(place, client) is None:
             return []
@@ -49,5 +49,5 @@ class Examining(Ground):
         return [_finding(name, False, did, doubt.saw, doubt.fix) for doubt in doubts]
 
 
-def _finding(check: str, ok: bool, did: str, saw: str, fix: str = "") -> forms.Finding:
-    return forms.Finding(check=check, ok=ok, level="ok" if ok else "warning", did=did, saw=saw, fix=fix)
+def _finding(check: str, ok: bool, did: str, saw: str, fix: str = "") -> Finding:
+    return Finding(check=check, ok=ok, level="ok" if ok else "warning", did=did, saw=saw, fix=fix)

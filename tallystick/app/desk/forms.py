@@ -377,7 +377,8 @@ class AgentShown(Form, frozen=True, kw_only=True):
     model: str = ""
     required: str = ""
     driven: tuple[dict[str, str], ...] = ()
-    """session_id, client, level, rests_on: the sessions that the host drives; fork_of: the one it was forked from."""
+    """session_id, client, level, rests_on: the sessions that the host drives; fork_of: the one it was forked from;
+    mode: what a person said of it (stopped, paused, draining), where that is not that it runs."""
     facts: tuple[dict[str, str], ...] = ()
     """fact, rests_on: what each delivery fact of it rests on."""
 
@@ -460,24 +461,6 @@ class Source(Form, frozen=True, kw_only=True):
     uncommitted: bool
     tasks: tuple[dict[str, Any], ...]
     """Each: task_id, title, agent, session, requester, result, and `ask`: the command that asks its agent about it."""
-
-
-class Finding(Form, frozen=True, kw_only=True):
-    """One line of `tally doctor`: what was done, what was seen, the fix."""
-
-    check: str
-    ok: bool
-    level: str
-    """ok, warning or error."""
-    did: str
-    saw: str
-    fix: str = ""
-
-
-class Diagnosis(Form, frozen=True, kw_only=True):
-    """`tally doctor`."""
-
-    findings: tuple[Finding, ...]
 
 
 class Watched(Form, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ import msgspec
 
 from tallystick.app.calls import CallerFacts
 from tallystick.app.desk import forms, installed, reach
+from tallystick.app.desk.diagnosis import Diagnosis
 from tallystick.app.desk.pauses import Noticed, Pause
 from tallystick.core.identity import Actor
 
@@ -230,8 +231,8 @@ class Desk(Protocol):
         """What to paste into a client that cannot be installed into."""
         ...
 
-    async def doctor(self, guest: Guest) -> forms.Diagnosis: ...
-    async def send_canaries(self, guest: Guest, name: str, seconds: float) -> forms.Diagnosis:
+    async def doctor(self, guest: Guest) -> Diagnosis: ...
+    async def send_canaries(self, guest: Guest, name: str, seconds: float) -> Diagnosis:
         """A real request to one agent, or to each that is bound to a client here, and how far it got."""
         ...
 

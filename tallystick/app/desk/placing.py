@@ -21,6 +21,12 @@ from tallystick.core.identity import ActorKind, Prefix, check_alias, short
 from tallystick.core.mention import nearest
 from tallystick.core.model import CheckKind, CheckSpec
 
+_UNTIL = {
+    "stop": "Nothing is taken from it, and no prompt goes to it,",
+    "pause": "No prompt goes to it",
+    "drain": "No new task goes to it",
+}
+"""What it means for a session, until somebody says `tally resume`."""
 _MODES = {"stop": "stopped", "pause": "paused", "resume": "running", "drain": "draining"}
 
 
@@ -182,7 +188,10 @@ class Placing(Members):
         command, what = await self._mode_command(guest, _MODES[mode], target)
         outcome = await self.s.executor.execute(command, actor, workspace=guest.workspace)
         word = {"stop": "stopped", "pause": "paused", "resume": "running", "drain": "draining"}[mode]
-        return forms.Done(detail=f"{what} is {word}.", changed=outcome.recorded is not None)
+        detail = f"{what} is {word}."
+        if isinstance(command, cmd.SetSessionMode) and mode in _UNTIL:
+            detail += f" {_UNTIL[mode]} until: tally resume {short(command.session_id)}"
+        return forms.Done(detail=detail, changed=outcome.recorded is not None)
 
     async def _mode_command(self, guest: Guest, mode: str, target: str) -> tuple[cmd.Command, str]:
         if target == "all":

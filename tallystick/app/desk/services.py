@@ -10,7 +10,7 @@ import msgspec
 from tallystick.app.clients import Installer
 from tallystick.app.clock import HighWater
 from tallystick.app.deliver import Deliverer
-from tallystick.app.desk import forms
+from tallystick.app.desk.diagnosis import Finding
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.feed import Feed
@@ -30,7 +30,7 @@ from tallystick.app.watches import Watches
 from tallystick.core.limits import Limits
 from tallystick.store.interface import Maintenance, Store
 
-Examine = Callable[[str], Awaitable[list[forms.Finding]]]
+Examine = Callable[[str], Awaitable[list[Finding]]]
 """Looks at one part of the host, for a workspace."""
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from tallystick.app.desk import forms
 from tallystick.app.desk.admitting import Admitting
+from tallystick.app.desk.diagnosis import Diagnosis, Finding
 from tallystick.app.desk.examining import Examining
 from tallystick.app.desk.interface import Guest
 from tallystick.app.rebuild import replay
@@ -31,7 +32,7 @@ _PAGE = 1000
 class Upkeep(Admitting, Examining):
     """doctor, log head, log verify, log replay, log export, log erase."""
 
-    async def doctor(self, guest: Guest) -> forms.Diagnosis:
+    async def doctor(self, guest: Guest) -> Diagnosis:
         """Prove what works, and name the fix for what does not."""
         findings = [
             await self._clock(),
@@ -48,28 +49,28 @@ class Upkeep(Admitting, Examining):
         ]
         for examine in self.s.examine:
             findings += await examine(guest.workspace)
-        return forms.Diagnosis(findings=tuple(findings))
+        return Diagnosis(findings=tuple(findings))
 
-    async def _clock(self) -> forms.Finding:
+    async def _clock(self) -> Finding:
         behind = self.s.clock.behind()
         saw = f"the wall clock is {behind:.0f} s behind the newest time in the log" if behind > 1 else "in step"
         ok = behind <= self.s.limits.clock_skew_seconds
         fix = "" if ok else "Set the machine's clock; until then deadlines go on by the time since then."
         return _finding("clock", ok, "compared the wall clock with the log", saw, fix, warning=True)
 
-    def _permissions(self) -> forms.Finding:
+    def _permissions(self) -> Finding:
         wide = [str(p) for p in _under(self.s.home) if not p.is_symlink() and stat.S_IMODE(p.lstat().st_mode) & 0o077]
         saw = f"open to others: {', '.join(wide[:5])}" if wide else "all files are yours alone"
         fix = f"Close them: chmod -R go-rwx {shlex.quote(str(self.s.home))}" if wide else ""
         return _finding("permissions", not wide, f"looked at the files of {self.s.home}", saw, fix)
 
-    def _disk(self) -> forms.Finding:
+    def _disk(self) -> Finding:
         free = shutil.disk_usage(self.s.home).free
         ok = free >= _LOW_DISK_BYTES
         fix = "" if ok else "Free some space: a full disk makes every command fail, and loses nothing."
         return _finding("disk", ok, "measured the free space", f"{free // 1024 // 1024} MiB free", fix)
 
-    def _sandbox(self) -> forms.Finding:
+    def _sandbox(self) -> Finding:
         level = self.s.runner.level()
         fix = "" if level == "E3" else "Install bubblewrap and allow unprivileged user namespaces."
         return _finding(
@@ -81,28 +82,28 @@ class Upkeep(Admitting, Examining):
             warning=True,
         )
 
-    async def _git(self) -> forms.Finding:
+    async def _git(self) -> Finding:
         try:
             saw = await self.s.git.version()
         except Refused as refusal:
             return _finding("git", False, "asked git for its version", refusal.message, refusal.remedy)
         return _finding("git", True, "asked git for its version", saw, "")
 
-    def _versions(self) -> forms.Finding:
+    def _versions(self) -> Finding:
         from tallystick import __version__
 
         python = ".".join(str(part) for part in sys.version_info[:3])
         saw = f"tallystick {__version__}, Python {python}, {self.s.engine}"
         return _finding("versions", True, "looked at what is loaded", saw, "")
 
-    async def _log(self) -> forms.Finding:
+    async def _log(self) -> Finding:
         position, digest = await self.s.maintenance.head()
         damage = await self.s.maintenance.scan(max(0, position - _PAGE))
         saw = f"{position} events, tip {digest[:12]}" if not damage else f"damaged at {damage[0].position}"
         fix = "See it whole: tally log verify. The host only reads until it is restored." if damage else ""
         return _finding("log", not damage, "verified the newest events", saw, fix)
 
-    def _presence(self, guest: Guest) -> list[forms.Finding]:
+    def _presence(self, guest: Guest) -> list[Finding]:
         found = []
         for agent in self.directory.members(guest.workspace):
             if agent.connection in PASSIVE:
@@ -121,7 +122,7 @@ class Upkeep(Admitting, Examining):
             found.append(_finding(name, ok, "looked when it was last heard", saw, fix, warning=True))
         return found
 
-    async def _unread(self, guest: Guest) -> list[forms.Finding]:
+    async def _unread(self, guest: Guest) -> list[Finding]:
         """A mailbox that nobody reads: its oldest message is a canary that has not arrived."""
         found = []
         now = self.s.clock.now()
@@ -199,6 +200,6 @@ def _under(home: Path) -> list[Path]:
     return found
 
 
-def _finding(check: str, ok: bool, did: str, saw: str, fix: str, *, warning: bool = False) -> forms.Finding:
+def _finding(check: str, ok: bool, did: str, saw: str, fix: str, *, warning: bool = False) -> Finding:
     level = "ok" if ok else "warning" if warning else "error"
-    return forms.Finding(check=check, ok=ok, level=level, did=did, saw=saw, fix=fix)
+    return Finding(check=check, ok=ok, level=level, did=did, saw=saw, fix=fix)

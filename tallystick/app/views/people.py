@@ -117,6 +117,7 @@ def _driven(session: SessionState) -> dict[str, str]:
         "client": session.client,
         "level": session.level,
         "rests_on": session.level_detail,
+        **({"mode": session.mode} if session.mode != "running" else {}),
         **({"fork_of": session.parent} if session.parent else {}),
     }
 

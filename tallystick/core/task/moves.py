@@ -281,7 +281,7 @@ def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigne
         assignee=c.assignee,
         session=c.session,
         provider=agent.provider if agent else "none",
-        promise=promise(agent, asked, ctx).value,
+        promise=promise(agent, asked, ctx, c.session).value,
         rule=rule,
         text=c.text,
     )

@@ -9,7 +9,7 @@ from typing import Final
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
-from tallystick.core.directory import Agent
+from tallystick.core.directory import Agent, Directory
 from tallystick.core.errors import ErrorCode, Refused, conflict, invalid
 from tallystick.core.identity import short
 from tallystick.core.model import Reason as R
@@ -44,7 +44,7 @@ def start(work: Work, c: cmd.StartTurn, ctx: Context) -> ev.TurnStarted:
         raise conflict(f"Delivery {short(c.delivery_id)} is not being dispatched.", "Nothing is to be done.")
     if c.purpose in ("work", "changes") and delivery.prompted:
         raise conflict(f"Delivery {short(c.delivery_id)} was handed over already.", "Remind of it, or go on with it.")
-    _check_free(task, agent, ctx)
+    _check_free(task, agent, c.session, ctx)
     _check_again(task, c.purpose)
     return ev.TurnStarted(
         **same_place(task),
@@ -56,9 +56,15 @@ def start(work: Work, c: cmd.StartTurn, ctx: Context) -> ev.TurnStarted:
     )
 
 
-def _check_free(task: Task, agent: Agent, ctx: Context) -> None:
-    mode = agent_mode(agent, ctx.directory, task.workspace)
-    if mode in ("paused", "stopped") or task.mode == "paused":
+def is_held_back(task: Task, agent: Agent, session: str, directory: Directory) -> bool:
+    """Whether a person paused or stopped the task, its session, or what these belong to: no prompt goes out."""
+    state = directory.sessions.get(session)
+    modes = {agent_mode(agent, directory, task.workspace), task.mode, state.mode if state else "running"}
+    return bool(modes & {"paused", "stopped"})
+
+
+def _check_free(task: Task, agent: Agent, session: str, ctx: Context) -> None:
+    if is_held_back(task, agent, session, ctx.directory):
         raise conflict(f"A person holds task {name_of(task)} back.", "Wait until a person says `tally resume`.")
     if task.cancel_requested_at:
         raise conflict(f"Cancel was asked of task {name_of(task)}.", "Leave it; it ends by itself.")

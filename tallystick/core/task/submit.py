@@ -71,7 +71,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         base_commit=c.base_commit,
         budget=c.budget,
         provider=agent.provider if agent else "none",
-        promise=str(promise(agent, asked, ctx)),
+        promise=str(promise(agent, asked, ctx, c.session)),
         capability=c.capability if agent is not None else "",
         domains=asked.domains if asked else (),
         group=c.group,
@@ -87,11 +87,13 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
     )
 
 
-def promise(agent: Agent | None, asked: Asked | None, ctx: Context) -> Promise:
-    """What can be promised for this recipient now."""
+def promise(agent: Agent | None, asked: Asked | None, ctx: Context, session: str = "") -> Promise:
+    """What can be promised for this recipient now, and for that very session of it where one is named."""
     if agent is None:
         return routing.promise(asked, ctx) if asked is not None else Promise.MAILBOX
-    known = agent.agent_id
+    known, named = agent.agent_id, ctx.directory.sessions.get(session)
+    if named is not None and named.mode != "running":
+        return Promise.OFFLINE if named.mode == "stopped" else Promise.MAILBOX
     return promise_to(agent, ctx.directory, live=known in ctx.live, reachable=known in ctx.reachable)
 
 

@@ -8,7 +8,6 @@ resolved here, and the connection goes to the address that was looked at. What p
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import socket
 from collections.abc import Awaitable, Callable
@@ -168,13 +167,16 @@ class Egress:
 
 
 def _bound(path: Path) -> socket.socket:
+    """A socket that does not listen yet, so that nobody can connect before its mode is set. The umask is left alone: it
+    is the whole process's, and its threads make directories meanwhile."""
     path.unlink(missing_ok=True)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mask = os.umask(0o177)
     try:
         made.bind(str(path))
-    finally:
-        os.umask(mask)
+        path.chmod(0o600)
+    except BaseException:
+        made.close()
+        raise
     return made
 
 

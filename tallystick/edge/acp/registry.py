@@ -162,6 +162,7 @@ _TABLE: Final = (
         # Loaded within the clock minute of its beginning it is not found, and its file is damaged.
         load_after=65.0,
         reports=REPORTS["gemini"],
+        # A used-up day it says at once; a rate it waits for by itself, for minutes.
         used_up=(Sign(number=429),),
         tool="run_shell_command",
     ),
@@ -201,6 +202,8 @@ _TABLE: Final = (
         # It begins in `accept-edits`.
         mode="ask",
         reports=REPORTS["vibe"],
+        # It tries for minutes before it says so.
+        used_up=(Sign(number=-31001),),
         tool="bash",
     ),
 )

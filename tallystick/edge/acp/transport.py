@@ -42,10 +42,11 @@ class AcpTransport:
         """By task: the turn that is under way, or about to be."""
         self._idle: dict[str, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._looking: set[str] = set()
-        """Sessions that look at what is new."""
+        self._looking: dict[str, Callable[[], None]] = {}
+        """Sessions that look at what is new, and how that is ended."""
         self.freed: Callable[[str], None] = lambda _agent: None
         """Told of an agent one of whose sessions has come to rest."""
+        around.driving.modes_changed = self._halt
 
     async def start(self) -> None:
         """Nothing runs yet: processes of an earlier host ended with it."""
@@ -147,7 +148,8 @@ class AcpTransport:
         known = self._idle.pop(session.session_id, None)
         if known is not None:
             known.cancel()
-        seconds = self._driving.limits.session_idle_seconds
+        is_stopped = self._driving.is_stopped(session.session_id)
+        seconds = 0.0 if is_stopped else self._driving.limits.session_idle_seconds
         self._idle[session.session_id] = asyncio.get_running_loop().call_later(seconds, self._rest, session)
 
     def _rest(self, session: Session) -> None:
@@ -197,12 +199,17 @@ class AcpTransport:
             work = await self._driving.work(run.envelope.task_id)
             if work is None or run.is_ending:
                 return Receipt(outcome="ended")
+            if purpose == "resumed" and not self._driving.may_go_on(work.task):
+                return Receipt(outcome="unverified", detail=f"It was interrupted {work.task.resumes + 1} times.")
             run.turn_to(work, purpose)
             run.parts = await self._driving.parts(work.task.task_id)
             try:
                 ended = await run.turn(purpose)
             except Refused as refusal:
-                return Receipt(outcome="returned", detail=str(refusal))
+                is_begun = purpose not in ("work", "changes") and not run.envelope.purpose
+                waits = is_begun and self._driving.is_held_back(work.task, session.session_id)
+                # What waits is gone on with once a person lets it go on: nothing has failed.
+                return Receipt(outcome="told" if waits else "returned", detail=str(refusal))
             receipt = await self._after(session, run, ended)
             if receipt is not None or run.waits_for:
                 return receipt
@@ -340,27 +347,30 @@ class AcpTransport:
 
     def has_room(self, agent: Agent) -> bool:
         """Whether fewer sessions of it are at work than may be."""
-        busy = {run.session.session_id for run in self._running.values() if not run.waits_for} | self._looking
+        busy = {run.session.session_id for run in self._running.values() if not run.waits_for} | self._looking.keys()
         mine = [s for s in busy if s in self._sessions and self._sessions[s].agent.agent_id == agent.agent_id]
         return len(mine) < agent.concurrency
 
     def to_wake(self, agent: Agent, workspace: str, preferred: str) -> Session:
         """The session that is to look: the one that asked, else one that is idle, else a new one."""
-        running = [s for s in self._driving.sessions(agent, workspace) if s.mode == "running"]
-        idle = [s.session_id for s in running if self._is_free(s.session_id, "") and s.session_id not in self._looking]
+        known = [s.session_id for s in self._driving.sessions(agent, workspace)]
+        idle = [s for s in known if self._is_free(s, "") and s not in self._looking]
         chosen = preferred if preferred in idle else idle[0] if idle else self._driving.new_id(Prefix.SESSION)
         return self._session(chosen, agent, workspace)
 
-    async def look(self, session: Session, run: Callable[[], Awaitable[Admission]]) -> Admission:
-        """One turn besides those of tasks; whatever else there is for the session waits for its end."""
-        self._looking.add(session.session_id)
+    async def look(
+        self, session: Session, run: Callable[[], Awaitable[Admission]], end: Callable[[], None]
+    ) -> Admission:
+        """One turn besides those of tasks; whatever else there is for the session waits for its end. `end` is called
+        where a person stops the session."""
+        self._looking[session.session_id] = end
         beat = asyncio.create_task(self._beat(session.session_id))
         try:
             async with session.lock:
                 admission = await run()
         finally:
             beat.cancel()
-            self._looking.discard(session.session_id)
+            self._looking.pop(session.session_id, None)
             self._rest_later(session)
         if self._driving.session(session.session_id) is None:  # it has ended: the next try gets another one
             await self.close(session.session_id)
@@ -375,6 +385,12 @@ class AcpTransport:
             if delivery_id in (run.envelope.delivery_id, run.assignment_id):
                 return await run.end()
         return True
+
+    def _halt(self) -> None:
+        """What people stopped and what is in the middle of no task: a look is ended, a client that waits is too."""
+        for session in [s for s in self._sessions.values() if self._driving.is_stopped(s.session_id)]:
+            self._looking.get(session.session_id, lambda: None)()
+            self._rest(session)
 
     async def settled(self, delivery_id: str) -> None:
         """Nothing is kept of a delivery."""

@@ -46,7 +46,7 @@ class DriveWaker:
         asked_by = await self._driving.asked_by(_task_of(summons))
         session = self._transport.to_wake(summons.agent, summons.wake.target, asked_by)
         look = Look(session, summons, self._driving)
-        running = asyncio.create_task(self._transport.look(session, look.run), name="look")
+        running = asyncio.create_task(self._transport.look(session, look.run, look.end), name="look")
         self._looks[summons.wake.wake_id] = look, running
         begun = asyncio.ensure_future(look.begun.wait())
         await asyncio.wait({running, begun}, return_when=asyncio.FIRST_COMPLETED)

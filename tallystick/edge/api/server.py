@@ -96,15 +96,15 @@ def _bind(path: Path) -> socket.socket:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     wire.check_private(str(path.parent))
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
     try:
         path.unlink(missing_ok=True)
         sock.bind(str(path))
+        # Not by the umask: that is the whole process's, and its threads make directories meanwhile. Nobody can connect
+        # before `listen`.
+        path.chmod(0o600)
         sock.listen(BACKLOG)
         sock.setblocking(False)
     except BaseException:
         sock.close()
         raise
-    finally:
-        os.umask(before)
     return sock

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tallystick.app.desk import forms
+from tallystick.app.desk.diagnosis import Diagnosis
 from tallystick.core.identity import short
 from tallystick.edge.cli.page import Paint, Sheet, age, id_piece
 from tallystick.edge.cli.render_task import as_text, named
@@ -70,7 +71,9 @@ def agent(sheet: Sheet, form: forms.AgentShown) -> None:
     for session in form.driven:
         rests = f"  {session['rests_on']}" if session["rests_on"] else ""
         fork = f" (fork of {short(session['fork_of'])})" if "fork_of" in session else ""
-        sheet.field("session", f"{short(session['session_id'])}{fork}  {session['client']}  {session['level']}{rests}")
+        mode = f"  {session['mode']}" if "mode" in session else ""
+        name = f"{short(session['session_id'])}{fork}{mode}"
+        sheet.field("session", f"{name}  {session['client']}  {session['level']}{rests}")
     sheet.field("mode", _mode(form))
     sheet.field("in", ", ".join(form.workspaces))
     sheet.field("owner", form.owner)
@@ -166,7 +169,7 @@ def done(sheet: Sheet, form: forms.Done) -> None:
     sheet.line(form.detail, "" if form.changed else " (it was so already)")
 
 
-def diagnosis(sheet: Sheet, form: forms.Diagnosis) -> None:
+def diagnosis(sheet: Sheet, form: Diagnosis) -> None:
     """What doctor did and saw, and the fix where something is wrong."""
     marks = {"ok": Paint("ok     ", "green"), "warning": Paint("warning", "yellow"), "error": Paint("error  ", "red")}
     for finding in form.findings:

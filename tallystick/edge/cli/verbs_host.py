@@ -7,6 +7,7 @@ from typing import Any
 
 from tallystick import __version__
 from tallystick.app.desk import forms
+from tallystick.app.desk.diagnosis import Diagnosis
 from tallystick.app.desk.interface import Desk, Guest
 from tallystick.core.errors import denied, unsupported
 from tallystick.edge.cli import completion, render_places
@@ -84,7 +85,7 @@ async def doctor(run: Run) -> int:
     if run.parsed.has("canary"):
         seconds = run.parsed.number("seconds") or _CANARY_SECONDS
         sent = await run.wait(run.desk.send_canaries(guest, run.parsed.text("name"), seconds))
-        form = forms.Diagnosis(findings=(*form.findings, *sent.findings))
+        form = Diagnosis(findings=(*form.findings, *sent.findings))
     await run.give(form, render_places.diagnosis)
     return 1 if any(not finding.ok and finding.level == "error" for finding in form.findings) else 0
 

@@ -52,6 +52,8 @@ class Visitor(msgspec.Struct, frozen=True, kw_only=True):
     """Names this very call: sent again after a lost connection, it is done once."""
     again: bool = False
     """Whether it was sent before, to a host that went away."""
+    begun_at: float = 0.0
+    """When it was sent first, in UTC seconds; 0 where that is not known."""
     channel: bool = False
     """Whether its client is told in the middle of its work."""
 
@@ -154,7 +156,9 @@ class Protocol:
         if tool is None:
             raise ProtocolError(errors.INVALID_PARAMS, f"Unknown tool: {str(name)[:64]}", {"tools": list(TOOLS)})
         try:
-            given = (tool.again if visitor.again else {}) | fit(tool.arguments, params.get("arguments"))
+            given = fit(tool.arguments, params.get("arguments"))
+            if tool.goes_on and visitor.again:
+                given["begun_at"] = visitor.begun_at
             guest = await self.guest(visitor, register=tool.registers)
             answer = await tool.run(self.desk, guest, given, visitor.key)
         except Refused as refused:

@@ -46,6 +46,7 @@ class Serving:
             workspace=_text(given, "workspace"),
             key=_text(given, "key"),
             again=given.get("again") is True,
+            begun_at=_seconds(given, "begun_at"),
             channel=given.get("channel") is True,
         )
         if "watch" in given:
@@ -219,6 +220,13 @@ def _uris(value: Any) -> frozenset[str]:
     if len(value) > WATCHED:
         raise ProtocolError(errors.INVALID_PARAMS, f"At most {WATCHED} resources can be watched at once.")
     return frozenset(value)
+
+
+def _seconds(arguments: dict[str, Any], field: str) -> float:
+    value = arguments.get(field, 0.0)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise invalid(f"{field!r} must be a number.", "Send UTC seconds.")
+    return float(value)
 
 
 def _text(arguments: dict[str, Any], field: str) -> str:

@@ -29,8 +29,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """It changes nothing but what counts as seen."""
     registers: bool = False
     """It makes the repository that the caller is in a workspace."""
-    again: dict[str, Any] = {}
-    """What is assumed of a call that is sent again because the host went away in the middle."""
+    goes_on: bool = False
+    """Sent again because the host went away in the middle, it goes on: `begun_at` (UTC seconds) is among its arguments,
+    because what it waits for may have happened meanwhile."""
 
     def described(self) -> dict[str, Any]:
         """As `tools/list` shows it."""
@@ -174,7 +175,7 @@ _TABLE = (
         ),
         run=verbs.wait,
         reads=True,
-        again={"version": -1},  # what it waited for may have happened meanwhile
+        goes_on=True,
     ),
 )
 

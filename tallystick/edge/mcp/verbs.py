@@ -7,7 +7,9 @@ that is `seen`, called by whoever hands the answer over.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -95,12 +97,12 @@ async def _routes(desk: Desk, guest: Guest) -> Answer:
 
 async def wait(desk: Desk, guest: Guest, a: Arguments, key: str) -> Answer:  # noqa: ARG001
     """Until something happens to a task, or in the inbox."""
-    seconds = min(float(a.get("seconds", WAIT_SECONDS)), WAIT_SECONDS)
+    seconds = _left(a)
     if "task" not in a:
         return await _wait_inbox(desk, guest, seconds)
     now = await desk.show(guest, a["task"])
     me = (await desk.whoami(guest)).name
-    version = int(a.get("version", -1 if now.state in FINAL_STATES or now.turn == me else now.version))
+    version = int(a.get("version", -1 if now.state in FINAL_STATES or now.turn == me else _begun_with(now, a)))
     if now.version <= version:
         now = await desk.wait(guest, now.task_id, version=version, seconds=seconds)
     timed_out = now.version <= version
@@ -109,6 +111,21 @@ async def wait(desk: Desk, guest: Guest, a: Arguments, key: str) -> Answer:  # n
         words.waited(now, timed_out=timed_out),
         None if timed_out else lambda: _saw(desk, guest, now),
     )
+
+
+def _left(a: Arguments) -> float:
+    """How long it still waits: one that goes on with another host is over when it would have been."""
+    whole = min(float(a.get("seconds", WAIT_SECONDS)), WAIT_SECONDS)
+    begun_at = float(a.get("begun_at") or time.time())
+    return max(0.0, whole - max(0.0, time.time() - begun_at))
+
+
+def _begun_with(shown: forms.Shown, a: Arguments) -> int:
+    """The version that its task had when it was begun: whatever is newer ends it."""
+    if "begun_at" not in a:
+        return shown.version
+    begun_at = float(a["begun_at"])
+    return shown.version - sum(datetime.fromisoformat(line.at).timestamp() > begun_at for line in shown.history)
 
 
 async def _wait_inbox(desk: Desk, guest: Guest, seconds: float) -> Answer:

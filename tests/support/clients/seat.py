@@ -169,7 +169,10 @@ class Seat:
         with self.terminal(*words) as screen:
             shown = screen.wait(lambda text: READY[self.name] in text or _ASKED in text)
             if _ASKED in shown and READY[self.name] not in shown:
-                screen.press(*(["Down", "Enter"] if trust else ["Escape"]))
+                if trust:
+                    screen.choose("Trust all and continue")
+                else:
+                    screen.insist("Escape", lambda text: _ASKED not in text)
                 screen.wait(READY[self.name])
             yield screen
 

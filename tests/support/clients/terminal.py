@@ -15,6 +15,13 @@ import pytest
 SECONDS = 120
 """The bound of a wait for something on the screen."""
 _PERIOD = 0.1
+_AGAIN = 5.0
+"""Seconds without any sign of what was pressed or typed, after which it is done once more: a program drops what comes
+while it is still drawing. Done twice, none of it does harm."""
+_LONG = 30.0
+"""The same of a prompt, which would stand there twice."""
+_MARKS = "›❯>●"
+"""What stands in front of the entry of a list that Enter would take."""
 
 
 class Terminal:
@@ -83,8 +90,8 @@ class Terminal:
         return self._do("capture-pane", "-p", "-J", *(["-S", "-"] if history else []))
 
     def type(self, text: str) -> None:
-        """Key by key, as a person types."""
-        self._do("send-keys", "-l", "--", text)
+        """Key by key, as a person types; returns once it stands on the screen."""
+        self._insist(lambda: self._do("send-keys", "-l", "--", text), lambda screen: text in screen)
 
     def paste(self, text: str) -> None:
         """In one piece (bracketed where the program wants it): for scripts and long texts."""
@@ -93,12 +100,40 @@ class Terminal:
 
     def say(self, text: str) -> None:
         """Paste a prompt, see it stand there, and send it."""
-        self.paste(text)
         end = text.split()[-1][-8:]
-        self.wait(lambda screen: end in screen or "[Pasted" in screen)
+
+        def rows(screen: str) -> list[int]:
+            """Where it stands: that changes when it is sent."""
+            return [n for n, line in enumerate(screen.splitlines()) if end in line or "[Pasted" in line]
+
+        before = rows(self._insist(lambda: self.paste(text), rows, _LONG))
         if self._patient:
-            self.still()
-        self.press("Enter")
+            before = rows(self.still())
+        self.insist("Enter", lambda screen: rows(screen) != before)
+
+    def choose(self, words: str) -> None:
+        """Go to the entry of a list that has these words, and confirm it."""
+
+        def is_marked(screen: str) -> bool:
+            return any(line.strip()[:1] in _MARKS and words in line for line in screen.splitlines())
+
+        if not is_marked(self.screen()):
+            self.insist("Down", is_marked)  # a list goes round: one too many costs a few more
+        self.insist("Enter", lambda screen: words not in screen)
+
+    def insist(self, key: str, condition: str | Callable[[str], object]) -> str:
+        """Press a key, and again while nothing has come of it; the screen once the condition holds."""
+        return self._insist(lambda: self.press(key), condition)
+
+    def _insist(
+        self, act: Callable[[], object], condition: str | Callable[[str], object], again: float = _AGAIN
+    ) -> str:
+        for _ in range(int(SECONDS / again)):
+            act()
+            screen, holds = self._look(condition, again)
+            if holds:
+                return screen
+        raise AssertionError(f"nothing came of it within {SECONDS} s\n{self.screen()}")
 
     def press(self, *keys: str) -> None:
         """Keys by tmux' names: Enter, Escape, C-c, Up."""
@@ -110,14 +145,20 @@ class Terminal:
 
     def wait(self, condition: str | Callable[[str], object], seconds: float = SECONDS) -> str:
         """The screen, as soon as the text stands on it or the condition holds for it."""
+        screen, holds = self._look(condition, seconds)
+        assert holds, f"not on the screen within {seconds} s: {condition}\n{screen}"
+        return screen
+
+    def _look(self, condition: str | Callable[[str], object], seconds: float) -> tuple[str, bool]:
+        """The newest screen, and whether the condition came to hold in that time."""
         holds = condition if callable(condition) else lambda screen: condition in screen
         screen = ""
         for _ in range(int(seconds / _PERIOD)):
             screen = self.screen()
             if holds(screen):
-                return screen
+                return screen, True
             self._nap.wait(_PERIOD)
-        raise AssertionError(f"not on the screen within {seconds} s: {condition}\n{screen}")
+        return screen, False
 
     def still(self, seconds: float = SECONDS, looks: int = 8) -> str:
         """The screen, once it has been the same for some looks on end. (What shows a clock or a spinner never is.)"""

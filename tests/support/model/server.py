@@ -169,9 +169,11 @@ class Model:
 
     def wait_at(self, gate: str, delay: float, client: socket.socket) -> None:
         """Until the gate opens or the delay is over; `ConnectionError` when the client goes away meanwhile."""
-        watched = [client, *([self._gate(gate)[0]] if gate else [])]
-        ready = select.select(watched, [], [], None if gate else delay)[0]
-        if client in ready and client.recv(1, socket.MSG_PEEK) == b"":
+        watch = select.poll()  # `select` takes no descriptor above 1023, and a process of many tests has some
+        for descriptor in (client.fileno(), *([self._gate(gate)[0]] if gate else [])):
+            watch.register(descriptor, select.POLLIN)
+        ready = [descriptor for descriptor, _ in watch.poll(None if gate else delay * 1000)]
+        if client.fileno() in ready and client.recv(1, socket.MSG_PEEK) == b"":
             raise ConnectionAbortedError
 
 
