@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,11 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path / "s.db")
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """With SIGTERM as in a program of its own: what else ran in this process may have left a handler."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield Bench(tmp_path / "s.db")
+    signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
