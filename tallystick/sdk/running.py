@@ -133,6 +133,8 @@ class Running:
         resume = {one.delivery: one.do for one in anchored.resume}
         for one in held:
             await self.works.resume(one, resume.get(one.delivery, ""))
+        if self.works.is_draining:
+            await self.say_drain()  # a host that was started anew does not know of it
         log.info("Spoke %s is anchored as %s in %s", self._plan.spoke_id, anchored.agent, anchored.workspace)
 
     async def _anchor(self, held: list[dict[str, object]]) -> Heard:

@@ -470,6 +470,20 @@ async def test_drain_takes_nothing_new_and_ends_when_all_is_told(hub: ScriptedHu
     assert hub.count("RESULT") == 1
 
 
+async def test_a_host_that_is_there_anew_is_told_that_the_spoke_drains(hub: ScriptedHub, started: Any) -> None:
+    gate = Gate()
+    spoke = await started(gate)
+    await hub.deliver("Do", 1)
+    await hub.until(lambda: gate.running == 1)
+    draining = asyncio.ensure_future(spoke.drain())
+    await hub.got("DRAIN")
+    hub.cut()
+    await hub.until(lambda: hub.count("DRAIN") == 2)
+    assert hub.links == 2
+    gate.open.set()
+    await draining
+
+
 async def test_the_host_may_ask_for_a_drain(hub: ScriptedHub, started: Any) -> None:
     await started(coroutine)
     await hub.send(frame("DRAIN", {}))
