@@ -11,8 +11,8 @@ from tallystick.app.host import Service
 from tallystick.app.openings import Record
 from tallystick.app.tokens import KeyringCheck
 from tallystick.assembly.doors import desk, http, ops
-from tallystick.assembly.foundation import World, foundation
-from tallystick.assembly.rooms import inside, join, rooms
+from tallystick.assembly.foundation import World, lay_foundation
+from tallystick.assembly.rooms import build_rooms, inside, join
 from tallystick.config import Settings
 from tallystick.edge.api import ApiServer, control_path
 from tallystick.edge.api.errors import unforeseen
@@ -33,8 +33,8 @@ def assemble(
     world: World = World(),  # noqa: B008 - immutable
 ) -> list[Service]:
     """The services of a host, in the order in which they start; `announce` is told the address it listens at."""
-    b = foundation(settings, diagnostics, world)
-    r = rooms(b)
+    b = lay_foundation(settings, diagnostics, world)
+    r = build_rooms(b)
     tokens, shapes = SpokeKeyring(b.home), ShapeJudge()
     front = desk(b, r, tokens, shapes)
     hub = Hub(front, b.limits, b.clock.now, partial(unforeseen, diagnostics), shapes)

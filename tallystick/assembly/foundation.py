@@ -82,7 +82,7 @@ class Foundation(NamedTuple):
         return partial(prefixes, hidden=(str(self.home), str(control_path(self.home).parent)))
 
 
-def foundation(settings: Settings, diagnostics: Diagnostics, world: World) -> Foundation:
+def lay_foundation(settings: Settings, diagnostics: Diagnostics, world: World) -> Foundation:
     """Made and opened, but not started."""
     home, limits, reached = settings.home, settings.limits, world.reached
     clock = HighWater(world.clock, 0.0)

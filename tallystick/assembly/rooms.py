@@ -82,7 +82,7 @@ class Rooms(NamedTuple):
     first: FirstThings
 
 
-def rooms(b: Foundation) -> Rooms:
+def build_rooms(b: Foundation) -> Rooms:
     """All of them; a transport for spokes is still to come."""
     reached = b.world.reached
     drive, reaches, turns = _drive(b), Reaches(b.store, b.heads), Turns(lambda: b.heads.committed_directory)

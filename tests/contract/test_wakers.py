@@ -18,11 +18,11 @@ import pytest_asyncio
 from msgspec.structs import replace
 from websockets.asyncio.server import unix_serve
 
-from tallystick import assembly
 from tallystick.app.clock import SystemClock
 from tallystick.app.desk import forms
 from tallystick.app.ports import Admission, Summons
 from tallystick.app.turns import Turns
+from tallystick.assembly import rooms
 from tallystick.core.directory import Agent, Directory, SessionState
 from tallystick.core.identity import Prefix
 from tallystick.core.limits import Limits
@@ -470,7 +470,7 @@ class Driving:
             self.wakers.append(DriveWaker(*given))
             return self.wakers[-1]
 
-        monkeypatch.setattr(assembly, "DriveWaker", keep)
+        monkeypatch.setattr(rooms, "DriveWaker", keep)
 
     async def begin(self) -> None:
         own = self.place / "home" / "agents" / "pen.toml"
