@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hosts import eventually
+from tests.support.places import contents
 from tests.support.sleepers import asleep
 from tests.support.town import Town
 
@@ -359,7 +360,7 @@ def test_what_cannot_be_watched_is_refused_with_the_reason(town: Town) -> None:
 
 def looks(client) -> bool:
     """What waits beside the client looks for a host now, not some seconds later; False where nothing waits."""
-    found = [pid for file in Path(f"/proc/{client.pid}/task").glob("*/children") for pid in file.read_text().split()]
+    found = [pid for held in contents(Path(f"/proc/{client.pid}/task"), "*/children").values() for pid in held.split()]
     for pid in found:
         os.kill(int(pid), signal.SIGALRM)
     return bool(found)

@@ -20,6 +20,7 @@ from tallystick.core.errors import Refused
 from tallystick.edge.spoke.visit import AT_ONCE
 from tests.support import ends
 from tests.support.ends import PATIENCE, End, Haven, Lost, new_id
+from tests.support.places import contents
 
 HEAD = {"proto_version": 1, "msg_id": "msg_1", "msg_type": "HEARTBEAT"}
 FRAMES: dict[str, bytes] = {
@@ -279,10 +280,9 @@ async def test_a_person_makes_a_token_that_is_shown_once_and_kept_as_a_digest(ha
     assert [(token.name, token.domains, token.fault) for token in listed.tokens] == [("remote-1", ("data",), "")]
     file = haven.home / "tokens" / "remote-1"
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    kept = [path for path in haven.home.rglob("*") if path.is_file() and made.token.encode() in path.read_bytes()]
-    assert kept == []
+    assert [path for path, held in contents(haven.home).items() if made.token.encode() in held] == []
     digest = hashlib.sha256(made.token.encode()).hexdigest().encode()
-    assert [path for path in haven.home.rglob("*") if path.is_file() and digest in path.read_bytes()] == [file]
+    assert [path for path, held in contents(haven.home).items() if digest in held] == [file]
 
 
 @pytest.mark.parametrize("kind", ["websocket", "posted"])
