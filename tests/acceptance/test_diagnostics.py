@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+from tallystick.app.desk.upkeep import _is_wide
 from tallystick.app.diagnostics import Diagnostics
 
 
@@ -106,3 +107,10 @@ def test_nothing_that_goes_wrong_with_it_is_raised(path, tmp_path):
     nowhere = Diagnostics(tmp_path / "elsewhere" / "\0" / "x")
     nowhere.record("x", text="y")
     nowhere.close()
+
+
+def test_a_file_that_is_put_away_while_doctor_looks_at_it_is_open_to_nobody(tmp_path):
+    present, gone = tmp_path / "present", tmp_path / "gone"
+    present.write_text("")
+    present.chmod(0o644)
+    assert (_is_wide(present), _is_wide(gone)) == (True, False)

@@ -59,7 +59,7 @@ class Upkeep(Admitting, Examining):
         return _finding("clock", ok, "compared the wall clock with the log", saw, fix, warning=True)
 
     def _permissions(self) -> Finding:
-        wide = [str(p) for p in _under(self.s.home) if not p.is_symlink() and stat.S_IMODE(p.lstat().st_mode) & 0o077]
+        wide = [str(path) for path in _under(self.s.home) if _is_wide(path)]
         saw = f"open to others: {', '.join(wide[:5])}" if wide else "all files are yours alone"
         fix = f"Close them: chmod -R go-rwx {shlex.quote(str(self.s.home))}" if wide else ""
         return _finding("permissions", not wide, f"looked at the files of {self.s.home}", saw, fix)
@@ -186,6 +186,15 @@ class Upkeep(Admitting, Examining):
             id=task_id,
             changed=count > 0,
         )
+
+
+def _is_wide(path: Path) -> bool:
+    """Whether others may read or write it. What the host puts away in this very moment is open to nobody."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISLNK(mode) and bool(stat.S_IMODE(mode) & 0o077)
 
 
 def _under(home: Path) -> list[Path]:
