@@ -206,7 +206,7 @@ class TokenShown(Form, frozen=True, kw_only=True):
     name: str
     domains: tuple[str, ...]
     workspace: str = ""
-    """The name of the one that it opens; empty: all."""
+    """The name of the one that it opens; empty where the record does not know the token, which then opens nothing."""
     made: str
     """When."""
     fault: str = ""
