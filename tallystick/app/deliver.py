@@ -29,7 +29,7 @@ from tallystick.core.model import Fact, Reason
 from tallystick.core.route import agent_mode, is_stopped
 from tallystick.core.rows import DeliveryRow, Row, TaskRow
 from tallystick.core.state import Work
-from tallystick.core.task import wanted
+from tallystick.core.task import is_held_back, wanted
 from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 5.0
@@ -186,10 +186,12 @@ class Deliverer:
             if not everybody and agent.agent_id not in named:
                 continue
             await self._end_stopped(agent)
-            if agent_mode(agent, self._heads.directory) != "running" or self._routing.routes(agent.agent_id):
+            if self._routing.routes(agent.agent_id):
                 continue
             if self._transports[agent.connection].reconciles:
-                await self._go_on(agent)
+                await self._go_on(agent)  # who drains finishes what it has
+            if agent_mode(agent, self._heads.directory) != "running":
+                continue
             pushes = sum(busy == agent.agent_id for busy in self._busy.values())
             free = agent.concurrency - max(pushes, await self._heads.outstanding(agent.agent_id))
             if free <= 0:
@@ -262,7 +264,7 @@ class Deliverer:
 
     async def _dispatch(self, agent: Agent, work: Work, delivery_id: str) -> bool:
         """Lease it and send it on its way; False where it was not leased."""
-        if delivery_id in self._pushes or self._held_back(work, agent) or agent.connection not in self._transports:
+        if delivery_id in self._pushes or self._takes_nothing(work, agent) or agent.connection not in self._transports:
             return False
         if await self._was_for_one_that_ended(work):
             return False
@@ -300,11 +302,15 @@ class Deliverer:
         await self._outcomes.tell(command, HOST)
         return True
 
-    def _held_back(self, work: Work, agent: Agent) -> bool:
-        """Whether a person said so, of the task, of its session, or of what these belong to."""
+    def _takes_nothing(self, work: Work, agent: Agent) -> bool:
+        """Whether a person said of the task, of its session, or of what these belong to that nothing new goes there:
+        who drains takes nothing either, and is prompted all the same about what it has."""
         session = self._heads.directory.sessions.get(work.task.session or work.task.session_wanted)
         modes = {agent_mode(agent, self._heads.directory, work.task.workspace), session.mode if session else "running"}
         return modes != {"running"} or work.task.mode == "paused"
+
+    def _is_held_back(self, work: Work, agent: Agent) -> bool:
+        return is_held_back(work.task, agent, work.task.session, self._heads.directory)
 
     def _push(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str = "") -> None:
         task = asyncio.create_task(self._carry(agent, work, delivery_id, adopted=adopted, purpose=purpose))
@@ -383,7 +389,7 @@ class Deliverer:
             purpose, task_id = wanted(work), work.task.task_id
             waits = self._not_before.get(task_id, 0.0) > self._clock.clock.boot()
             delivery_id = _handed(work, purpose)
-            if purpose and not waits and delivery_id not in self._pushes and not self._held_back(work, agent):
+            if purpose and not waits and delivery_id not in self._pushes and not self._is_held_back(work, agent):
                 self._push(agent, work, delivery_id, adopted=False, purpose=purpose)
 
     async def _with(self, agent: Agent) -> list[Work]:
@@ -421,7 +427,7 @@ class Deliverer:
         agent = self._heads.directory.agents.get(work.task.assignee)
         if agent is not None and agent.connection == DOOR:
             return False
-        if agent is not None and agent.connection == "drive" and wanted(work) and self._held_back(work, agent):
+        if agent is not None and agent.connection == "drive" and wanted(work) and self._is_held_back(work, agent):
             return True
         return any(delivery.delivery_id in self._pushes for delivery in work.deliveries)
 

@@ -164,3 +164,17 @@ def test_what_is_paused_or_drained_goes_on_to_the_end_of_its_turn_and_nothing_ne
     assert not [p for p in stage.log("prompt") if following in p["text"]]
     assert stage.tally("resume", "@reviewer")[0] == 0
     stage.until(following, "completed")
+
+
+def test_what_an_agent_that_drains_has_asked_about_is_gone_on_with_once_it_is_answered(stage: Stage) -> None:
+    stage.plan(again=[DONE])
+    task = stage.ask(TAKE, {"call": "question", "args": {"text": "Which one?"}})
+    stage.until(task, "input_required/question")
+    assert stage.tally("drain", "@reviewer")[0] == 0
+    following = stage.ask(TAKE, DONE)
+    stage.call("answer", task=task, text="The second.")
+    stage.until(task, "completed")
+    looked(stage)
+    assert stage.show(following)["state"] == "submitted"
+    assert stage.tally("resume", "@reviewer")[0] == 0
+    stage.until(following, "completed")
