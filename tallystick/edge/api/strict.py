@@ -31,13 +31,7 @@ def parse(line: bytes, what: str = "line") -> dict[str, Any]:
         raise _too_deep(what) from None
     if type(value) is not dict:
         raise invalid(f"The {what} is no JSON object.", _REMEDY)
-    nested = line.count(b"{") + line.count(b"[")
-    inner = value.get("args")
-    if nested == 2 and type(inner) is dict:  # a plain request: nothing else can be nested in it
-        keys = len(value) + len(inner)
-    else:
-        keys = len(value) if nested == 1 else _count_keys(value, what, may_be_deep=nested > DEPTH)
-    if not _has_each_key_once(line, keys):
+    if not _has_each_key_once(line, _count_keys(value, what)):
         _refuse_duplicates(line)
     return value
 
@@ -51,19 +45,21 @@ def _has_each_key_once(line: bytes, keys: int) -> bool:
     return line.count(b":") == keys or line.translate(None, _WHITE).count(b'":') == keys
 
 
-def _count_keys(value: Any, what: str, *, may_be_deep: bool) -> int:
+def _count_keys(value: Any, what: str) -> int:
+    """The keys of all objects in it together. Refused where it nests deeper than `DEPTH`."""
     keys = 0
     level, depth = [value], 0
     while level:
         depth += 1
-        if may_be_deep and depth > DEPTH:
+        if depth > DEPTH:
             raise _too_deep(what)
         inner: list[Any] = []
         for item in level:
-            if type(item) is dict:
+            kind = type(item)
+            if kind is dict:
                 keys += len(item)
                 inner.extend(item.values())
-            elif type(item) is list:
+            elif kind is list:
                 inner.extend(item)
         level = inner
     return keys
