@@ -144,12 +144,9 @@ class Name(Value, frozen=True):
     current: bool = True
 
 
-_LOOK_ALIKE = str.maketrans({"1": "l", "0": "o"})
-
-
 def skeleton(alias: str) -> str:
     """Names with the same skeleton look alike (`rn`/`m`, `1`/`l`, `0`/`o`); only one of them is given out."""
-    return alias.casefold().translate(_LOOK_ALIKE).replace("rn", "m")
+    return alias.casefold().replace("1", "l").replace("0", "o").replace("rn", "m")
 
 
 class Directory(msgspec.Struct, frozen=True, kw_only=True):
