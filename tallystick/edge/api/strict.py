@@ -45,23 +45,15 @@ def _has_each_key_once(line: bytes, keys: int) -> bool:
     return line.count(b":") == keys or line.translate(None, _WHITE).count(b'":') == keys
 
 
-def _count_keys(value: Any, what: str) -> int:
-    """The keys of all objects in it together. Refused where it nests deeper than `DEPTH`."""
-    keys = 0
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        if depth > DEPTH:
-            raise _too_deep(what)
-        inner: list[Any] = []
-        for item in level:
-            kind = type(item)
-            if kind is dict:
-                keys += len(item)
-                inner.extend(item.values())
-            elif kind is list:
-                inner.extend(item)
-        level = inner
+def _count_keys(value: Any, what: str, depth: int = 1) -> int:
+    """The keys of an object or array and of all that is nested in it. Refused where that is deeper than `DEPTH`."""
+    if depth > DEPTH:
+        raise _too_deep(what)
+    is_object = type(value) is dict
+    keys = len(value) if is_object else 0
+    for item in value.values() if is_object else value:
+        if type(item) is dict or type(item) is list:
+            keys += _count_keys(item, what, depth + 1)
     return keys
 
 
