@@ -62,13 +62,14 @@ class Presence:
 
     def is_told(self, agent: str, directory: Directory) -> bool:
         """Whether an agent has a live session whose client's hooks were heard of: it sees its inbox at its pauses."""
-        mine = (directory.sessions[session] for session in directory.open_sessions.get(agent, ()))
-        return any(s.history and self.of_session(s.session_id) in ("live", "suspect") for s in mine)
+        for session in directory.open_sessions.get(agent, ()):
+            if directory.sessions[session].history and self.of_session(session) in ("live", "suspect"):
+                return True
+        return False
 
     def is_reachable(self, agent: str, directory: Directory) -> bool:
         """Whether an entry would wake it now."""
-        mine = directory.open_sessions.get(agent, ())
-        return agent in self._reachable or any(session in self._reachable for session in mine)
+        return agent in self._reachable or not self._reachable.isdisjoint(directory.open_sessions.get(agent, ()))
 
     def is_reachable_session(self, session: str) -> bool:
         """Whether the entry of that very session would take a wake now."""
