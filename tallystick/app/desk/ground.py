@@ -387,16 +387,16 @@ class Ground:
 
     async def task_id(self, guest: Guest, typed: str) -> str:
         """The task that an id as typed means to this reader."""
+        if is_id(typed, Prefix.TASK):
+            work = self.s.heads.remembered(typed) or await self.s.heads.work(typed)
+            if work is not None and self.sees(guest)(work.task.workspace):
+                return self.remember(guest, typed)
         if typed.strip().lower() == "@last":
             last = self._last.get(guest.actor.id) or await self.s.views.newest(guest.actor.id)
             work = await self.s.heads.work(last) if last else None
             if work is None or not self.sees(guest)(work.task.workspace):  # it may have left, or been told a wrong one
                 raise not_found("There is no last task yet.", "List what is there with `tally board`.")
             return last
-        if is_id(typed, Prefix.TASK):
-            work = self.s.heads.remembered(typed) or await self.s.heads.work(typed)
-            if work is not None and self.sees(guest)(work.task.workspace):
-                return self.remember(guest, typed)
         return self.remember(guest, await self.s.views.find(typed, self.sees(guest)))
 
     async def trace_id(self, guest: Guest, typed: str) -> str:
