@@ -96,18 +96,15 @@ class Views:
 
     async def newer(self, task_id: str, version: int, seconds: float) -> None:
         """Returns as soon as the task is newer than `version`, or after `seconds`."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        while True:
-            changed = self._feed.next_of(task_id, version)
-            if await self._version(task_id) > version or loop.time() >= end:
-                changed.cancel()
-                return
-            late = loop.call_at(end, _wake, changed)
-            try:
-                await changed
-            finally:
-                late.cancel()
+        newer = self._feed.next_of(task_id, version)
+        if await self._version(task_id) > version:
+            newer.cancel()
+            return
+        late = asyncio.get_running_loop().call_later(seconds, _wake, newer)
+        try:
+            await newer
+        finally:
+            late.cancel()
 
     async def _version(self, task_id: str) -> float:
         """The version of a task; without a bound where there is no such task."""
