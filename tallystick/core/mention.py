@@ -10,6 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from tallystick.core.errors import invalid
@@ -287,8 +288,10 @@ _FORMS: Final = "Write @name, @name/ses_…, @coordinator, @human, @me, #room or
 _FIXED: Final[dict[str, Address]] = {"coordinator": Coordinator(), "human": Human(), "me": Me()}
 
 
+@lru_cache(maxsize=1024)
 def parse_address(text: str) -> Address:
-    """Whom an ask is for, still to be looked up; anything else is refused as invalid."""
+    """Whom an ask is for, still to be looked up; anything else is refused as invalid. The same few are asked for all
+    the time, so what they mean is kept."""
     if text.startswith(CAPABILITY_PREFIX):
         name = text.removeprefix(CAPABILITY_PREFIX)
         if _CAPABILITY.fullmatch(name):
