@@ -187,9 +187,9 @@ class Asking(Evidence):
 
     def _unresolved(self, guest: Guest, form: forms.Ask) -> tuple[str, ...]:
         """Names in the text that lead to nobody: told to the sender, never a new mailbox."""
-        text = f"{form.title}\n\n{form.body}"[:_MENTIONS_IN]
-        if "@" not in text:
+        if "@" not in form.title and "@" not in form.body:
             return ()
+        text = f"{form.title}\n\n{form.body}"[:_MENTIONS_IN]
         members = self.directory.members(guest.workspace)
         known = Known(
             aliases={a.alias: a.agent_id for a in members}
@@ -220,7 +220,7 @@ def duration(typed: str) -> float | None:
 
 def _conditions(form: forms.Ask) -> tuple[str, ...]:
     """What an ask says besides the work itself, as typed: part of what makes it the same request."""
-    told = tuple(word for word in (form.budget, form.session.replace("reuse", "")) if word)
+    told = [word for word in (form.budget, form.session.replace("reuse", "")) if word]
     return form.expect, form.deadline, *told, form.review_by, form.parent, form.on_failure, form.retry_of
 
 
@@ -230,7 +230,9 @@ def _compared(party: str, text: Text) -> Text:
 
 
 def _budget(typed: str) -> Budget:
-    """`tokens=N,cents=N,seconds=N`, in any order."""
+    """`tokens=N,cents=N,seconds=N`, in any order; none of them for empty."""
+    if not typed:
+        return Budget()
     found: dict[str, int] = {}
     for part in filter(None, typed.replace(" ", "").split(",")):
         name, _, number = part.partition("=")
