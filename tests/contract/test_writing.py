@@ -35,6 +35,19 @@ def test_any_number_of_rows_is_written_whole_and_in_order(count: int, connection
     assert stored(connection) == rows
 
 
+@pytest.mark.parametrize(("count", "steps"), [(1, 1), (3, 1), (27, 1), (32, 1), (33, 2)])
+def test_rows_that_fit_in_one_statement_are_one_step(count: int, steps: int, connection: apsw.Connection) -> None:
+    begun: list[str] = []
+
+    def note(_cursor: apsw.Cursor, sql: str, _values: object) -> bool:
+        begun.append(sql)
+        return True
+
+    connection.exec_trace = note
+    bulk.run(connection, name_insert, [(number, f"name {number}") for number in range(2, count + 2)])
+    assert len(begun) == steps
+
+
 def test_a_text_gets_one_number_however_often_it_comes(connection: apsw.Connection) -> None:
     given = Names(connection)
     given.forget()

@@ -21,7 +21,7 @@ _AT_ONCE: Final = SQL["names_find"].count("?")
 @cache
 def name_insert(count: int) -> str:
     """The statement that writes down so many numbers."""
-    return f"INSERT INTO names VALUES {bulk.marks(2, count)}"  # noqa: S608 - only question marks
+    return bulk.insert("names", 2, count)
 
 
 class _Texts(dict[int, str]):
