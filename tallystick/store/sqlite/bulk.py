@@ -16,13 +16,15 @@ import apsw
 _MOST: Final = 32
 
 
-def run(connection: apsw.Connection, statement: Callable[[int], str], rows: Sequence[tuple[Any, ...]]) -> None:
-    """Write rows, in order; `statement` tells how it is written for so many of them."""
+def run(connection: apsw.Connection, statement: Callable[[int], str], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Write rows or ask for them, in order; `statement` tells how it is written for so many. Returns what it found."""
+    found: list[Any] = []
     for at in range(0, len(rows), _MOST):
         some = rows[at : at + _MOST]
         size = 1 << (len(some) - 1).bit_length()
         spare = (None,) * len(some[0]) * (size - len(some))
-        connection.execute(statement(size), (*chain.from_iterable(some), *spare))
+        found += connection.execute(statement(size), (*chain.from_iterable(some), *spare)).fetchall()
+    return found
 
 
 def insert(into: str, width: int, count: int) -> str:
