@@ -171,10 +171,9 @@ class Custody:
             await asyncio.sleep(_BOARD_SECONDS)
             await self._board_changed.wait()
 
-    def committed(self, rows: tuple[Row, ...]) -> None:
-        """Rows were committed: the snapshot is behind."""
-        if not self._board_changed.is_set() and any(isinstance(row, TaskRow) for row in rows):
-            self._board_changed.set()
+    def task_changed(self, _row: TaskRow) -> None:
+        """The snapshot is behind."""
+        self._board_changed.set()
 
 
 class Hints:
@@ -237,16 +236,18 @@ class Hints:
         except OSError:
             path.unlink(missing_ok=True)  # no hint means: look
 
-    def committed(self, rows: tuple[Row, ...]) -> None:
-        """Count again for the clients of those whose inbox changed, and for all where an agent did."""
+    def inbox_changed(self, row: TaskRow | NoticeRow | SeenRow) -> None:
+        """Count again for the client of whoever's inbox a row changes."""
         clients = self._clients_in(self._heads.committed_directory)
-        for row in rows:
-            if isinstance(row, AgentRow):
-                self._dirty.update(CLIENTS, clients.values())
-            elif clients and (client := clients.get(_party(row))):
-                self._dirty.add(client)
+        if client := clients.get(_party(row)):
+            self._dirty.add(client)
         if self._dirty:
             self._wake.set()
+
+    def agent_changed(self, _row: AgentRow) -> None:
+        """Count again for all clients: agents may have come, gone, or changed theirs."""
+        self._dirty.update(CLIENTS, self._clients_in(self._heads.committed_directory).values())
+        self._wake.set()
 
     async def _run(self) -> None:
         while True:

@@ -34,6 +34,7 @@ from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 5.0
 _LATER_SECONDS = 0.01
+_SUBMITTED = Fact.SUBMITTED.value
 """The loop's clock is not the one by which a delivery is due: so much later it surely is."""
 _LOOK = 200
 """So many due deliveries are looked at for a free place: what waits for one session holds up nobody else's work."""
@@ -110,18 +111,23 @@ class Deliverer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def committed(self, rows: tuple[Row, ...]) -> None:
-        """Rows were committed: look again if a delivery is due or a slot became free."""
-        for row in rows:
-            if isinstance(row, DeliveryRow):
-                gone = not row.open and row.fact != Fact.SUBMITTED.value
-                if gone and row.delivery_id in self._pushes:
-                    self._end_closed(row.recipient, row.delivery_id)
-                self._look_at(row.recipient)
-                self._look_when_due(row)
-            elif isinstance(row, TaskRow) and row.state == "working":
-                self._look_at(row.assignee)  # its session may have to be prompted
-        for route in self._routing.committed(rows):
+    def delivery_changed(self, row: DeliveryRow) -> None:
+        """A delivery may be due, or have left a slot free."""
+        if not row.open and row.fact != _SUBMITTED and row.delivery_id in self._pushes:
+            self._end_closed(row.recipient, row.delivery_id)
+        self._look_at(row.recipient)
+        self._look_when_due(row)
+        self._route_again(row)
+
+    def task_changed(self, row: TaskRow) -> None:
+        """The session of a task may have to be prompted, or a slot of a holder be free."""
+        if row.state == "working":
+            self._look_at(row.assignee)
+        if row.capability:
+            self._route_again(row)
+
+    def _route_again(self, row: Row) -> None:
+        for route in self._routing.committed((row,)):
             self._route(route)
 
     def _look_at(self, recipient: str) -> None:
