@@ -30,6 +30,7 @@ _FIRST_LOOK = 1000
 _PAGE = 250
 _BREATHS = 4
 _BOARD_SECONDS = 1.0
+_BOARD_RESTS = 100
 _ARCHIVE_SECONDS = 60.0
 _REFUSAL_SECONDS = 60.0
 _NOTED = frozenset({ErrorCode.NO_ROUTE, ErrorCode.OFFLINE, ErrorCode.DENIED, ErrorCode.CONFLICT})
@@ -160,16 +161,24 @@ class Custody:
     # --- board.json ---------------------------------------------------------------------------------------------
 
     async def _keep_board(self) -> None:
-        """A derived, readable snapshot of the open tasks, at most once a second."""
+        """A derived, readable snapshot of the open tasks, at most once a second: less often the longer one takes."""
         while True:
             self._board_changed.clear()
+            took = 0.0
             try:
-                board = await self._views.board("", everything=False)
-                await asyncio.to_thread(_replace, self._home / "board.json", msgspec.json.encode(board))
+                took = await self._write_board()
             except Exception as error:  # noqa: BLE001 - a snapshot that failed is made again at the next change
                 self._diagnostics.failure("board.json", error)
-            await asyncio.sleep(_BOARD_SECONDS)
+            await asyncio.sleep(board_rests(took))
             await self._board_changed.wait()
+
+    async def _write_board(self) -> float:
+        """Returns the seconds of the loop's time that it took."""
+        began = self._clock.clock.boot()
+        board = msgspec.json.encode(await self._views.board("", everything=False))
+        took = self._clock.clock.boot() - began
+        await asyncio.to_thread(_replace, self._home / "board.json", board)
+        return took
 
     def task_changed(self, _row: TaskRow) -> None:
         """The snapshot is behind."""
@@ -268,6 +277,11 @@ class Hints:
             _replace(path, f"{count}\n".encode(), lasting=False)
         except OSError:
             await asyncio.to_thread(path.unlink, True)  # no hint means: look
+
+
+def board_rests(took: float) -> float:
+    """Seconds to the next board after one that took so many to make: a hundredth of the time at most goes to boards."""
+    return max(_BOARD_SECONDS, _BOARD_RESTS * took)
 
 
 def _party(row: Row) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import apsw
 import pytest
 
+from tallystick.app.custody import board_rests
 from tallystick.app.feed import Feed
 from tallystick.store.schema import apply_steps, shipped_steps
 from tallystick.store.sqlite import bulk, names
@@ -102,3 +103,8 @@ async def test_a_waiter_wakes_when_its_stream_is_beyond_what_it_knows_and_is_for
     given_up.cancel()
     await asyncio.sleep(0)
     assert feed._by_stream == {}
+
+
+@pytest.mark.parametrize(("took", "rests"), [(0.0, 1.0), (0.01, 1.0), (0.05, 5.0)])
+def test_a_board_that_takes_long_to_make_is_made_less_often(took: float, rests: float) -> None:
+    assert board_rests(took) == pytest.approx(rests)
