@@ -235,6 +235,15 @@ def test_a_budget_is_never_overrun_in_silence(stage: Stage) -> None:
     assert "budget is used up" in shown["history"][-1]["text"]
 
 
+def test_a_budget_that_is_used_up_while_a_question_waits_ends_the_task_once_it_is_answered(stage: Stage) -> None:
+    task = stage.ask(TAKE, {"call": "question", "args": {"text": "Which one?"}}, {"hang": True}, budget="seconds=2")
+    stage.until(task, "input_required/question")
+    eventually(lambda: stage.used(task), "the end of its turn")
+    stage.call("answer", task=task, text="The second.")
+    shown = stage.until(task, "failed/budget")
+    assert "budget is used up" in shown["history"][-1]["text"]
+
+
 def test_what_an_unknown_client_reports_is_taken_for_nothing_and_a_budget_of_it_is_said_not_to_be_kept(
     stage: Stage,
 ) -> None:
