@@ -32,7 +32,7 @@ from tallystick.core.mention import (
     nearest,
     parse_address,
 )
-from tallystick.core.route import addressed, domains_of
+from tallystick.core.route import addressed, domains_of, holders
 
 _GUESTS_KEPT = 1024
 
@@ -343,7 +343,8 @@ class Ground:
             return guest.actor.id, ""
         if isinstance(parsed, Capability):
             seen = domains_of(guest.actor.id, guest.facts.domains, self.directory)
-            return addressed(parsed.name, guest.workspace, self.directory, seen, guest.actor.id), ""
+            found = holders(parsed.name, guest.workspace, self.directory, seen, guest.actor.id)
+            return addressed(parsed.name, found), ""
         raise invalid(f"{address!r} is a room, and rooms do not take tasks.", "Address an agent: @name.")
 
     def _role(self, guest: Guest, name: str) -> str:
