@@ -226,9 +226,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
 
     async def reaches(self, guest: Guest, task: str) -> AsyncIterator[reach.Reached]:
         """Where a message is, then all that happens to it, ending with its result or failure."""
-        task_id = await self.task_id(guest, task)
-        async for reached in self.s.reaches.follow(task_id):
-            yield reached
+        return self.s.reaches.follow(await self.task_id(guest, task))
 
     async def retreat(self, guest: Guest, message: str) -> reach.LinkShown:
         """Take a message back: what was not begun waits again and is tried later; what was begun is refused, unless its

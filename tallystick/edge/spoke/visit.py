@@ -105,7 +105,7 @@ class Visit:
             self.begin_counted(self._refuse_frame(refused))
             return
         if isinstance(frame.body, f.Ack) and not frame.body.delivery:
-            self.begin_counted(self._has(frame.header.msg_id))
+            self._has(frame.header.msg_id)
         elif frame.header.msg_type in _ABOUT:
             self.hub.hear(self, frame)
         else:
@@ -123,11 +123,11 @@ class Visit:
         if self._taking == AT_ONCE // 2:
             self._line.hold(False)
 
-    async def _has(self, msg_id: str) -> None:
+    def _has(self, msg_id: str) -> None:
         """The program has the outcome of a message of its own."""
-        outcomes = self.voyages.acknowledged(msg_id)
-        if outcomes:
-            self.hub.seen.add(await self.guest(), outcomes)
+        known = self.voyages.acknowledged(msg_id)
+        if known is not None:
+            self.hub.seen.add(*known)
 
     async def _refuse_frame(self, refused: FrameRefused) -> None:
         await self._refuse(refused, refused.msg_id, refused.of, refused.delivery)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tallystick.app.desk import reach
+from tallystick.app.desk.interface import Guest
 from tallystick.core.errors import invalid, unavailable
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.seen import Outcome
@@ -24,8 +25,8 @@ class Voyages:
 
     def __init__(self) -> None:
         self._open: dict[str, asyncio.Task[None]] = {}
-        self._told: dict[str, list[Outcome]] = {}
-        """By message: outcomes that the program was told and has not acknowledged."""
+        self._told: dict[str, tuple[Guest, list[Outcome]]] = {}
+        """By message: who waits for it, and outcomes that the program was told and has not acknowledged."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -35,14 +36,14 @@ class Voyages:
         self._open[msg_id] = task
         task.add_done_callback(lambda _: self._open.pop(msg_id, None))
 
-    def told(self, msg_id: str, outcome: Outcome) -> None:
+    def told(self, msg_id: str, guest: Guest, outcome: Outcome) -> None:
         """The program was sent an outcome of that message."""
         if len(self._told) < OPEN:
-            self._told.setdefault(msg_id, []).append(outcome)
+            self._told.setdefault(msg_id, (guest, []))[1].append(outcome)
 
-    def acknowledged(self, msg_id: str) -> list[Outcome]:
-        """It has all that it was sent of that message."""
-        return self._told.pop(msg_id, [])
+    def acknowledged(self, msg_id: str) -> tuple[Guest, list[Outcome]] | None:
+        """It has all that it was sent of that message: for whom, and what; None where that was nothing."""
+        return self._told.pop(msg_id, None)
 
     def __contains__(self, msg_id: object) -> bool:
         return msg_id in self._open
@@ -120,14 +121,14 @@ async def _tell(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
     await asyncio.gather(*(_follow(visit, guest, sail, task_id, ack) for task_id in ack.tasks))
 
 
-async def _follow(visit: Visit, guest: Any, sail: f.Frame, task_id: str, ack: f.Ack) -> None:
-    async for reached in visit.hub.desk.reaches(guest, task_id):
+async def _follow(visit: Visit, guest: Guest, sail: f.Frame, task_id: str, ack: f.Ack) -> None:
+    async for reached in await visit.hub.desk.reaches(guest, task_id):
         told = _frame(reached)
         if told is not None:
             msg_type, body = told
             about = {"trace_id": ack.trace_id, "traceparent": sail.header.traceparent}
-            if reached.what in ("result", "failed") and not reached.duplicate:
-                visit.voyages.told(sail.header.msg_id, (reached.task_id, reached.version))
+            if reached.what in reach.ENDS and not reached.duplicate:
+                visit.voyages.told(sail.header.msg_id, guest, (reached.task_id, reached.version))
             await visit.reply(msg_type, sail.header.msg_id, body, **about)
 
 
