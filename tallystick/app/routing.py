@@ -278,16 +278,21 @@ class Routing:
 
     def next_due(self, route: Route) -> float | None:
         """When the first message of a route that is not due yet will be, in UTC seconds."""
+        queue = self._waiting.get(route)
+        if queue is None:
+            return None
         now = self._clock.now()
-        later = [w.due_at for w in self._waiting.get(route, {}).values() if w.due_at > now]
-        return min(later, default=None)
+        return min([w.due_at for w in queue.values() if w.due_at > now], default=None)
 
     # --- choosing -----------------------------------------------------------------------------------------------
 
     def next(self, route: Route) -> Chosen | None:
         """The first message of a route that is due, with the holder that is chosen for it. A slot is kept for it."""
+        queue = self._waiting.get(route)
+        if queue is None:
+            return None
         now = self._clock.now()
-        for delivery_id, waiting in list(self._waiting.get(route, {}).items()):
+        for delivery_id, waiting in list(queue.items()):
             if waiting.due_at > now:
                 continue
             work = self._heads.remembered(waiting.task_id)
