@@ -24,17 +24,10 @@ class Voyages:
     """What one program waits for, by message."""
 
     def __init__(self) -> None:
-        self._open: dict[str, asyncio.Task[None]] = {}
+        self.open: set[str] = set()
+        """Messages whose outcome is waited for."""
         self._told: dict[str, tuple[Guest, list[Outcome]]] = {}
         """By message: who waits for it, and outcomes that the program was told and has not acknowledged."""
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def wait(self, msg_id: str, task: asyncio.Task[None]) -> None:
-        """That message is waited for, until it has an outcome."""
-        self._open[msg_id] = task
-        task.add_done_callback(lambda _: self._open.pop(msg_id, None))
 
     def told(self, msg_id: str, guest: Guest, outcome: Outcome) -> None:
         """The program was sent an outcome of that message."""
@@ -45,15 +38,12 @@ class Voyages:
         """It has all that it was sent of that message: for whom, and what; None where that was nothing."""
         return self._told.pop(msg_id, None)
 
-    def __contains__(self, msg_id: object) -> bool:
-        return msg_id in self._open
-
 
 async def sail(visit: Visit, frame: f.Frame) -> f.Ack:
     """SAIL: the message is stored; who waits is then told what becomes of it."""
     header, body = frame.header, frame.body
     assert isinstance(body, f.Sail)  # noqa: S101 - the table of frames says so
-    if len(visit.voyages) >= OPEN:
+    if len(visit.voyages.open) >= OPEN:
         raise unavailable(f"{OPEN} messages of this connection are still open.", "Wait until some have ended.")
     context, inputs = _slice(body.context)
     form = reach.Sail(
@@ -106,22 +96,23 @@ async def settle(visit: Visit, frame: f.Frame) -> f.Ack:
 # --- telling ----------------------------------------------------------------------------------------------------
 
 
-def follow(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
+async def follow(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
     """Tell what becomes of a message that was taken; of one that is told already nothing is told twice."""
-    msg_id = sail.header.msg_id
-    if msg_id not in visit.voyages:
-        visit.voyages.wait(msg_id, visit.begin(_tell(visit, sail, ack)))
-
-
-async def _tell(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
-    guest = await visit.guest()
-    if not ack.tasks:
-        await _follow(visit, guest, sail, ack.task_id, ack)
+    msg_id, waited_for = sail.header.msg_id, visit.voyages.open
+    if msg_id in waited_for:
         return
-    await asyncio.gather(*(_follow(visit, guest, sail, task_id, ack) for task_id in ack.tasks))
+    waited_for.add(msg_id)
+    try:
+        guest = await visit.guest()
+        if ack.tasks:
+            await asyncio.gather(*(_tell(visit, guest, sail, task_id, ack) for task_id in ack.tasks))
+        else:
+            await _tell(visit, guest, sail, ack.task_id, ack)
+    finally:
+        waited_for.discard(msg_id)
 
 
-async def _follow(visit: Visit, guest: Guest, sail: f.Frame, task_id: str, ack: f.Ack) -> None:
+async def _tell(visit: Visit, guest: Guest, sail: f.Frame, task_id: str, ack: f.Ack) -> None:
     async for reached in await visit.hub.desk.reaches(guest, task_id):
         told = _frame(reached)
         if told is not None:
