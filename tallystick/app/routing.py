@@ -7,7 +7,7 @@ here looks into the store but `start`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -27,6 +27,7 @@ DOOR = "spoke"
 """The door of a spoke's standing session."""
 _PAGE = 1000
 _KEPT = 1024
+_UNVERIFIED = Reason.UNVERIFIED.value
 _TOLD = 5
 """Holders that one sentence names."""
 
@@ -95,7 +96,7 @@ class Routing:
         """By delivery: who did not begin it the last time."""
         self._credit: dict[Route, dict[str, int]] = {}
         self._looked_in: Directory | None = None
-        self._holders: dict[tuple[str, str, tuple[str, ...], str], list[Holder]] = {}
+        self._holders: dict[tuple[str, str, tuple[str, ...], str], Sequence[Holder]] = {}
 
     async def start(self) -> None:
         """After a start: what waits, what is in hand, and that spokes which were there may come back."""
@@ -210,7 +211,7 @@ class Routing:
         for row in rows:
             if isinstance(row, DeliveryRow):
                 changed |= self._delivery(row)
-            elif isinstance(row, TaskRow) and row.capability and row.reason == Reason.UNVERIFIED.value:
+            elif isinstance(row, TaskRow) and row.capability and row.reason == _UNVERIFIED:
                 gone = [d for d, taken in self._taken.items() if taken.task_id == row.task_id]
                 changed |= self._freed(gone)  # nobody knows whether it still runs, and it may be for days
         return changed
@@ -307,21 +308,27 @@ class Routing:
             return Chosen(agent, waiting.task_id, delivery_id)
         return None
 
-    def _candidates(self, route: Route, work: Work | None) -> list[Holder]:
+    def holders(self, spec: str, workspace: str, domains: tuple[str, ...], requester: str) -> Sequence[Holder]:
+        """See `core.route.holders`: as the next decision sees it, worked out once for as long as nobody and no place
+        changes."""
         directory = self._heads.directory
         if self._looked_in is not directory or len(self._holders) > _KEPT:
             self._looked_in = directory
             self._holders.clear()
+        key = (spec, workspace, domains, requester)
+        found = self._holders.get(key)
+        if found is None:
+            found = self._holders[key] = holders(spec, workspace, directory, domains, requester)
+        return found
+
+    def _candidates(self, route: Route, work: Work | None) -> Sequence[Holder]:
         requester = work.task.requester if work is not None else ""
-        key = (route.capability, route.workspace, route.domains, requester)
-        if key not in self._holders:
-            self._holders[key] = holders(route.capability, route.workspace, directory, route.domains, requester)
-        found = self._holders[key]
+        found = self.holders(route.capability, route.workspace, route.domains, requester)
         if not route.recipient.startswith("cap:"):
             found = [holder for holder in found if holder.agent.agent_id == route.recipient]
         return found
 
-    def _choose(self, route: Route, found: list[Holder], avoided: str) -> Agent | None:
+    def _choose(self, route: Route, found: Sequence[Holder], avoided: str) -> Agent | None:
         if len(self._credit) > _KEPT:
             self._credit.clear()
         credit = self._credit.setdefault(route, {})
@@ -381,13 +388,13 @@ class Routing:
             return f"{status}, {ago}"
         return f"{status}, {self.load(agent, holder.offer.name)} of {holder.slots} in hand"
 
-    def holders_of(self, task: Task) -> list[Holder]:
+    def holders_of(self, task: Task) -> Sequence[Holder]:
         """Who may get a message for a capability as it stands."""
         route = Route(task.assignee, task.capability, task.workspace, task.domains)
         return self._candidates(route, Work(task))
 
 
-def _who_may(delivery_id: str, work: Work | None, found: list[Holder]) -> list[Holder]:
+def _who_may(delivery_id: str, work: Work | None, found: Sequence[Holder]) -> Sequence[Holder]:
     """Of the holders those that may have it: what was begun before goes to nobody who must not do it twice."""
     delivery = work.delivery(delivery_id) if work is not None else None
     if delivery is None or not delivery.is_repeat:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from tallystick.app.desk import reach
@@ -21,7 +21,7 @@ from tallystick.core.identity import HOST, Prefix, is_id, short
 from tallystick.core.link import link_of
 from tallystick.core.model import BlobReference, Brief, ExternalReference, GitReference, Reference, as_typed
 from tallystick.core.offers import wanted
-from tallystick.core.route import Holder, addressed, holders
+from tallystick.core.route import Holder, addressed
 from tallystick.core.state import Task, Work
 
 _TO: Final = ("one", "all")
@@ -39,7 +39,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
         actor = self.writer(guest)
         self._check(form)
         domains = (form.domain,) if form.domain else self.seen_domains(guest)
-        found = holders(form.capability, guest.workspace, self.directory, domains, guest.actor.id)
+        found = self.s.routing.holders(form.capability, guest.workspace, domains, guest.actor.id)
         await self._check_shape(guest, form, found)
         msg_id = form.msg_id or self.s.new_id(Prefix.MESSAGE)
         trace = await self._trace_of(guest, form)
@@ -74,7 +74,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
         if form.trace and not is_id(form.trace, Prefix.TRACE):
             raise invalid("The trace id is not valid.", "Send `trc_` and a ULID, or none for a new trace.")
 
-    async def _check_shape(self, guest: Guest, form: reach.Sail, found: list[Holder]) -> None:
+    async def _check_shape(self, guest: Guest, form: reach.Sail, found: Sequence[Holder]) -> None:
         """Refuse what no holder takes, before it is a task. At the hand-over it is checked again: by then there may be
         other holders. What was stored once is not refused when it is sent again."""
         schemas = {holder.offer.schema: "" for holder in found}
@@ -119,7 +119,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
         if parts and not any(sees(str(row["workspace"])) or me in (row["assignee"], row["requester"]) for row in parts):
             raise denied("That trace is of another workspace.", "Send none: the message gets a trace of its own.")
 
-    def _every(self, form: reach.Sail, found: list[Holder]) -> list[Holder | None]:
+    def _every(self, form: reach.Sail, found: Sequence[Holder]) -> list[Holder | None]:
         status = self.s.routing.status
         there = [h for h in found if h.offer.standing or not form.at_once or status(h.agent) != "offline"]
         if len(found) > self.s.limits.dispatch_parts:
