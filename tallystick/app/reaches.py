@@ -65,7 +65,7 @@ class _Reader:
         self._early: list[ev.Recorded] | None = []
         """What came while the log was read; None once it is."""
         self._came: deque[Reached] = deque()
-        self._wake = asyncio.Event()
+        self._come: asyncio.Future[None] | None = None
         self._is_last_progress = False
 
     def begin(self, history: Sequence[ev.Recorded]) -> None:
@@ -91,13 +91,14 @@ class _Reader:
             self._came.pop()
         self._is_last_progress = is_progress
         self._came.append(told)
-        self._wake.set()
+        if self._come is not None and not self._come.done():
+            self._come.set_result(None)
 
     async def next(self) -> Reached:
         """What is told next; waits for it."""
-        while not self._came:
-            self._wake.clear()
-            await self._wake.wait()
+        if not self._came:
+            self._come = asyncio.get_running_loop().create_future()
+            await self._come
         return self._came.popleft()
 
 

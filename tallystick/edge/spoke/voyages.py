@@ -113,14 +113,14 @@ async def follow(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
 
 
 async def _tell(visit: Visit, guest: Guest, sail: f.Frame, task_id: str, ack: f.Ack) -> None:
+    msg_id, about = sail.header.msg_id, {"trace_id": ack.trace_id, "traceparent": sail.header.traceparent}
     async for reached in await visit.hub.desk.reaches(guest, task_id):
         told = _frame(reached)
         if told is not None:
             msg_type, body = told
-            about = {"trace_id": ack.trace_id, "traceparent": sail.header.traceparent}
             if reached.what in reach.ENDS and not reached.duplicate:
-                visit.voyages.told(sail.header.msg_id, guest, (reached.task_id, reached.version))
-            await visit.reply(msg_type, sail.header.msg_id, body, **about)
+                visit.voyages.told(msg_id, guest, (reached.task_id, reached.version))
+            await visit.reply(msg_type, msg_id, body, **about)
 
 
 def _frame(reached: reach.Reached) -> tuple[str, f.Shape] | None:
