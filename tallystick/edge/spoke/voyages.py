@@ -146,9 +146,11 @@ def _frame(reached: reach.Reached) -> tuple[str, f.Shape] | None:
 
 def _slice(context: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The context without what it refers to, and that: it travels as the inputs of the task."""
+    if "references" not in context:
+        return context, ()
     rest = {key: value for key, value in context.items() if key != "references"}
     try:
-        return rest, msgspec.convert(context.get("references", ()), f.References)
+        return rest, msgspec.convert(context["references"], f.References)
     except msgspec.ValidationError as error:
         raise invalid(f"The references of the context are not valid: {error}.", _REFERENCES) from None
 
