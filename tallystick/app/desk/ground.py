@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class Ground:
         self.s = services
         self._made_here = f"{services.home}/worktrees/"
         self._last: dict[str, str] = {}
-        self._messages: dict[tuple[str, str], str] = {}
+        self._messages: OrderedDict[tuple[str, str], str] = OrderedDict()
         """By sender and id of a message: its task."""
         self._guests: dict[tuple[int, str, str], tuple[CallerFacts, Guest]] = {}
         self._guests_in: Directory | None = None

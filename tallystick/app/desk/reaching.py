@@ -222,7 +222,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
     def _remember_message(self, guest: Guest, msg_id: str, task_id: str) -> None:
         self._messages[guest.actor.id, msg_id] = task_id
         if len(self._messages) > _MESSAGES_KEPT:
-            del self._messages[next(iter(self._messages))]
+            self._messages.popitem(last=False)
 
     async def reaches(self, guest: Guest, task: str) -> AsyncIterator[reach.Reached]:
         """Where a message is, then all that happens to it, ending with its result or failure."""
