@@ -633,6 +633,28 @@ async def test_of_progress_that_its_reader_does_not_fetch_only_the_newest_keeps_
         assert [(reached.what, reached.text) for reached in told] == [("progress", "step 19"), ("result", "")]
 
 
+@pytest.mark.parametrize(("is_in_it", "told"), [(False, ["waits", "progress", "result"]), (True, ["waits", "result"])])
+async def test_what_happens_while_the_log_is_read_is_told_once(tmp_path, monkeypatch, is_in_it, told):
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.heads.histories.forget(sailed.task_id)
+        load, fence = hub.store.load, hub.work(sailed.task_id).task.fence
+
+        async def meanwhile(task_id):
+            before = await load(task_id)
+            await hub.desk.told(spoke.session, task_id, fence, "half of it")
+            return await load(task_id) if is_in_it else before
+
+        monkeypatch.setattr(hub.store, "load", meanwhile)
+        reading = await hub.desk.reaches(hub.guest(), sailed.task_id)
+        first = await anext(reading)
+        hub.spokes.ends(sailed.task_id, "submitted", text="1")
+        assert [first.what, *[reached.what async for reached in reading]] == told
+
+
 async def test_what_was_taken_back_is_tried_again_as_soon_as_it_is_due(tmp_path, monkeypatch):
     monkeypatch.setattr(deliver, "_SWEEP_SECONDS", 1000.0)
     async with Hub(tmp_path, retry_seconds=(0.05,) * 5) as hub:

@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from tallystick.app.calls import Call, CallerFacts
@@ -250,7 +251,7 @@ class Hub:
         elif expected is not None and expected.session == session and expected.until > self._time():
             expected.said[KEPT:] = [body]
         elif not isinstance(body, f.UNANSWERED):
-            visit.begin_counted(self._answer_late(visit, frame, body.delivery))
+            visit.begin_counted(partial(self._answer_late, visit, frame, body.delivery))
 
     async def _answer_late(self, visit: Visit, frame: f.Frame, delivery: str) -> None:
         """Nobody waits for that any more: it is recorded, or it no longer counts."""

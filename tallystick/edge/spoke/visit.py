@@ -33,6 +33,8 @@ GUEST_SECONDS: Final = 1.0
 
 Then = Callable[[], Coroutine[Any, Any, None]]
 """What begins once a frame was answered."""
+Answer = Callable[[], Coroutine[Any, Any, Then | None]]
+"""Takes a frame in and answers it."""
 
 
 class Visit:
@@ -107,16 +109,16 @@ class Visit:
         try:
             frame = read(message)
         except FrameRefused as refused:
-            self.begin_counted(self._refuse_frame(refused))
+            self.begin_counted(partial(self._refuse_frame, refused))
             return
         if isinstance(frame.body, f.Ack) and not frame.body.delivery:
             self._has(frame.header.msg_id)
         elif frame.header.msg_type in _ABOUT:
             self.hub.hear(self, frame)
         else:
-            self.begin_counted(self._answer(frame))
+            self.begin_counted(partial(self._answer, frame))
 
-    def begin_counted(self, answer: Coroutine[Any, Any, Then | None]) -> None:
+    def begin_counted(self, answer: Answer) -> None:
         """Answer one of its frames, then do what begins with that. A program that does not read its answers is not read
         any more, either."""
         self._taking += 1
@@ -124,9 +126,9 @@ class Visit:
             self._line.hold(True)
         self.begin(self._counted(answer))
 
-    async def _counted(self, answer: Coroutine[Any, Any, Then | None]) -> None:
+    async def _counted(self, answer: Answer) -> None:
         try:
-            then = await answer
+            then = await answer()
         finally:
             self._taking -= 1
             if self._taking == AT_ONCE // 2:
