@@ -6,7 +6,7 @@ here looks into the store but `start`.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -86,8 +86,10 @@ class Routing:
         self._clock = clock
         self._connected: dict[str, Connected] = {}
         """By session."""
-        self._waiting: dict[Route, dict[str, _Waiting]] = {}
+        self._waiting: dict[Route, OrderedDict[str, _Waiting]] = {}
         """By route and delivery, in the order in which they came."""
+        self._postponed: set[str] = set()
+        """Of these deliveries those that were not due yet when they came."""
         self._route_of: dict[str, Route] = {}
         self._taken: dict[str, _Taken] = {}
         self._running: Counter[tuple[str, str]] = Counter()
@@ -243,13 +245,15 @@ class Routing:
 
     def _put(self, task: Task, delivery_id: str, due_at: float) -> Route:
         route = Route(task.assignee, task.capability, task.workspace, task.domains)
-        self._waiting.setdefault(route, {})[delivery_id] = _Waiting(task.task_id, due_at)
+        self._waiting.setdefault(route, OrderedDict())[delivery_id] = _Waiting(task.task_id, due_at)
+        (self._postponed.add if due_at > self._clock.now() else self._postponed.discard)(delivery_id)
         self._route_of[delivery_id] = route
         return route
 
     def _remove(self, delivery_id: str) -> None:
         route = self._route_of.pop(delivery_id, None)
         if route is not None:
+            self._postponed.discard(delivery_id)
             queue = self._waiting[route]
             del queue[delivery_id]
             if not queue:
@@ -280,10 +284,10 @@ class Routing:
     def next_due(self, route: Route) -> float | None:
         """When the first message of a route that is not due yet will be, in UTC seconds."""
         queue = self._waiting.get(route)
-        if queue is None:
+        if queue is None or not self._postponed:
             return None
-        now = self._clock.now()
-        return min([w.due_at for w in queue.values() if w.due_at > now], default=None)
+        now, later = self._clock.now(), [queue[d].due_at for d in self._postponed if d in queue]
+        return min([due_at for due_at in later if due_at > now], default=None)
 
     # --- choosing -----------------------------------------------------------------------------------------------
 
@@ -293,7 +297,7 @@ class Routing:
         if queue is None:
             return None
         now = self._clock.now()
-        for delivery_id, waiting in list(queue.items()):
+        for delivery_id, waiting in queue.items():
             if waiting.due_at > now:
                 continue
             work = self._heads.remembered(waiting.task_id)

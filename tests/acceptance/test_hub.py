@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -631,6 +632,30 @@ async def test_of_progress_that_its_reader_does_not_fetch_only_the_newest_keeps_
         hub.spokes.ends(sailed.task_id, "submitted", text="1")
         told = [reached async for reached in reading]
         assert [(reached.what, reached.text) for reached in told] == [("progress", "step 19"), ("result", "")]
+
+
+async def test_however_many_wait_only_the_first_of_them_is_looked_at(tmp_path: Path) -> None:
+    looked: list[str] = []
+
+    class Queue(OrderedDict[str, Any]):
+        def items(self) -> Any:
+            for delivery_id, waiting in super().items():
+                looked.append(delivery_id)
+                yield delivery_id, waiting
+
+        def values(self) -> Any:
+            return [waiting for _, waiting in self.items()]
+
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        sailed = [await hub.sail() for _ in range(5)]
+        await hub.until(lambda: sailed[0].task_id in hub.spokes.running)
+        ((route, waiting),) = hub.routing._waiting.items()
+        assert len(waiting) == 4
+        hub.routing._waiting[route] = Queue(waiting)
+        hub.deliverer._route(route)
+        assert looked == [hub.work(sailed[1].task_id).deliveries[0].delivery_id]
 
 
 @pytest.mark.parametrize(("is_in_it", "told"), [(False, ["waits", "progress", "result"]), (True, ["waits", "result"])])
