@@ -133,7 +133,7 @@ class Deliverer:
     def _look_at(self, recipient: str) -> None:
         """Something changed for somebody whose queue is read from the store."""
         agent = self._heads.directory.agents.get(recipient)
-        if agent is not None and agent.connection in self._transports and not self._routing.routes(recipient):
+        if agent is not None and agent.connection in self._transports and agent.connection != DOOR:
             self._named.add(recipient)
             self._wake.set()
 

@@ -7,6 +7,7 @@ spelling, which version serves which request. Who is chosen among several holder
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tallystick.core.errors import invalid
@@ -49,6 +50,7 @@ class Wanted(NamedTuple):
     """The lowest version that serves; empty: any."""
 
 
+@lru_cache(maxsize=1024)
 def wanted(spec: str) -> Wanted:
     """`Name` or `Name@1.2`, parsed. Refused as `invalid` where it is neither."""
     name, mark, version = spec.partition("@")

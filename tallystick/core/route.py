@@ -141,12 +141,9 @@ def _best(agent: Agent, asked: Wanted, domains: tuple[str, ...], pins: Mapping[t
     return max(fits, key=lambda offer: [int(part) for part in offer.version.split(".")])
 
 
-def addressed(
-    spec: str, workspace: str, directory: Directory, domains: tuple[str, ...] = (), requester: str = ""
-) -> str:
-    """Whom a request for a capability is addressed to: `cap:Name` while the host chooses among holders that it pushes
-    to; where all of them pull, the one that has offered it longest."""
-    found = holders(spec, workspace, directory, domains, requester)
+def addressed(spec: str, found: Sequence[Holder]) -> str:
+    """Whom a request for a capability that these hold is addressed to: `cap:Name` while the host chooses among holders
+    that it pushes to; where all of them pull, the one that has offered it longest."""
     if not found or any(holder.agent.connection in PUSHED for holder in found):
         return f"{CAPABILITY_PREFIX}{spec}"
     return found[0].agent.agent_id

@@ -263,14 +263,14 @@ class Hub:
     async def outcome(self, task_id: str) -> list[reach.Reached]:
         """All that is told of a message to its end."""
         async with asyncio.timeout(PATIENCE):
-            return [reached async for reached in self.desk.reaches(self.guest(), task_id)]
+            return [reached async for reached in await self.desk.reaches(self.guest(), task_id)]
 
     async def told(self, task_id: str, what: str) -> AsyncIterator[reach.Reached]:
-        """All that is told of a message until it is that and it is for a person."""
+        """All that is told of a message until it is that."""
         async with asyncio.timeout(PATIENCE):
-            async for reached in self.desk.reaches(self.guest(), task_id):
+            async for reached in await self.desk.reaches(self.guest(), task_id):
                 yield reached
-                if (reached.what, reached.state) == (what, "input_required"):
+                if reached.what == what:
                     return
 
     async def reaches_(self, capability: str = "Count", **given: Any) -> reach.Reached:
