@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -104,14 +103,6 @@ def _human(r: ev.Recorded) -> bool:
     return r.actor.kind is ActorKind.PERSON
 
 
-_ASKED = (
-    "assignee expects done_when reviewer deadline_at digest parent retry_of depth "
-    "on_failure compensates domains group retry stall_seconds reply_to forwards traceparent inputs repository "
-    "base_commit budget provider promise level rule wake fresh fork_of"
-).split()
-_asked = attrgetter(*_ASKED)
-
-
 def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
     return Task(
         task_id=r.stream,
@@ -126,16 +117,44 @@ def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
         created_at=r.at,
         updated_at=r.at,
         version=r.version,
+        assignee=e.assignee,
         session_wanted=e.session,
+        fresh=e.fresh,
+        fork_of=e.fork_of,
+        reviewer=e.reviewer,
+        expects=e.expects,
+        done_when=e.done_when,
+        deadline_at=e.deadline_at,
+        key=r.key,
+        digest=e.digest,
+        parent=e.parent,
+        retry_of=e.retry_of,
+        depth=e.depth,
+        on_failure=e.on_failure,
+        compensates=e.compensates,
         capability=e.capability or _named(e.assignee),
         route=e.assignee if _named(e.assignee) else "",
-        key=r.key,
+        domains=e.domains,
+        group=e.group,
+        retry=e.retry,
+        stall_seconds=e.stall_seconds,
+        reply_to=e.reply_to,
+        forwards=e.forwards,
+        traceparent=e.traceparent,
+        inputs=e.inputs,
+        repository=e.repository,
+        base_commit=e.base_commit,
+        budget=e.budget,
+        provider=e.provider,
+        promise=e.promise,
+        level=e.level,
+        rule=e.rule,
+        wake=e.wake,
         turn_version=r.version,
-        said_version=r.version,
         messages=(Said(e.message_id, "brief", r.actor.id, r.at, r.version),),
         rounds=0 if _human(r) else 1,
         closed_at=r.at if e.state in FINAL_STATES else 0.0,
-        **dict(zip(_ASKED, _asked(e), strict=True)),
+        said_version=r.version,
     )
 
 
