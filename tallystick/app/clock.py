@@ -50,7 +50,7 @@ class HighWater:
         if wall > highest:
             highest = wall
         self._boot, self._highest = boot, highest
-        return round(highest, 3)
+        return round(highest * 1000) / 1000  # to round a float to a digit goes by way of its text
 
     def not_before(self, at: float) -> None:
         """Time goes on from there if it was behind."""

@@ -39,6 +39,10 @@ MACHINES: dict[type, tuple[Machine, ...]] = {
 }
 
 
+_KEYED = frozenset({cmd.SubmitTask, cmd.ClaimTask})
+"""Commands that carry a key, by which their repeat is known."""
+
+
 class Made(NamedTuple):
     """What a command to a task makes: its event as it will be recorded, still without a position, and the work then."""
 
@@ -84,6 +88,6 @@ def _record(before: Task | None, command: Any, ctx: Context, event: Any, cause: 
         subject=ctx.directory.owner_of(ctx.actor.id),
         trace=before.trace if before else command.trace,
         cause=cause,
-        key=command.key if isinstance(command, cmd.SubmitTask | cmd.ClaimTask) else "",
+        key=command.key if type(command) in _KEYED else "",
         event=event,
     )

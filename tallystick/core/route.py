@@ -45,9 +45,10 @@ def is_stopped(actor_id: str, session: str, workspace: str, directory: Directory
 def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: bool = False) -> Promise:
     """What the sender is told: never more than the connection can keep. `live`: it has a session whose hooks or runs
     are heard of. `reachable`: an entry would wake it at this moment."""
-    if agent.deleted or agent_mode(agent, directory) == "stopped":
+    mode = agent_mode(agent, directory)
+    if agent.deleted or mode == "stopped":
         return Promise.OFFLINE
-    if agent_mode(agent, directory) != "running":
+    if mode != "running":
         return Promise.MAILBOX
     if agent.connection in ("command", "drive") or (agent.connection == "spoke" and live):
         return Promise.LIVE

@@ -71,7 +71,10 @@ class Delivery(Value, frozen=True):
 
     def has(self, fact: Fact) -> bool:
         """Whether somebody witnessed that."""
-        return any(seen.fact is fact for seen in self.facts)
+        for seen in self.facts:
+            if seen.fact is fact:
+                return True
+        return False
 
     @property
     def open(self) -> bool:
@@ -237,7 +240,10 @@ class Work(msgspec.Struct, frozen=True, gc=False):
 
     def delivery(self, delivery_id: str) -> Delivery | None:
         """The delivery with that id."""
-        return next((d for d in self.deliveries if d.delivery_id == delivery_id), None)
+        for d in self.deliveries:
+            if d.delivery_id == delivery_id:
+                return d
+        return None
 
     @property
     def assignment(self) -> Delivery | None:

@@ -75,8 +75,11 @@ _NOT_BOUND = (R.CHECKING, R.REVIEW, R.COMPENSATING, R.UNVERIFIED)
 def _timers(work: Work, limits: Limits) -> list[Duty]:
     task = work.task
     found: list[Duty] = []
-    if task.lease_until and (task.state is S.WORKING or work.in_flight):
-        found.append(Duty(task.lease_until, DutyKind.DOUBT if work.in_flight else DutyKind.LAPSE))
+    if task.lease_until:
+        if work.in_flight:
+            found.append(Duty(task.lease_until, DutyKind.DOUBT))
+        elif task.state is S.WORKING:
+            found.append(Duty(task.lease_until, DutyKind.LAPSE))
     if task.deadline_at and not task.handed_in_at and task.reason not in _NOT_BOUND:
         found.append(Duty(task.deadline_at, DutyKind.EXPIRE))
     if task.reason is R.PERMISSION:

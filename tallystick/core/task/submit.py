@@ -170,14 +170,23 @@ def _check_modes(workspace: str, ctx: Context) -> None:
     place = ctx.directory.workspaces.get(workspace)
     if place is None:
         raise not_found("There is no such workspace.", "List them with `tally workspace`.")
-    held = ((ctx.directory.mode, "The host", "all"), (place.mode, f"Workspace {place.name}", "workspace"))
-    for mode, what, target in held:
-        if mode in ("stopped", "draining") and ctx.actor.kind is not ActorKind.HOST:
-            raise Refused(
-                ErrorCode.UNAVAILABLE,
-                f"{what} is {mode} by a person and takes no new work.",
-                f"A person lets it go on with `tally resume {target}`.",
-            )
+    if ctx.actor.kind is ActorKind.HOST:
+        return
+    if ctx.directory.mode in _NOTHING_NEW:
+        raise _held_back("The host", ctx.directory.mode, "all")
+    if place.mode in _NOTHING_NEW:
+        raise _held_back(f"Workspace {place.name}", place.mode, "workspace")
+
+
+_NOTHING_NEW: Final = ("stopped", "draining")
+
+
+def _held_back(what: str, mode: str, target: str) -> Refused:
+    return Refused(
+        ErrorCode.UNAVAILABLE,
+        f"{what} is {mode} by a person and takes no new work.",
+        f"A person lets it go on with `tally resume {target}`.",
+    )
 
 
 def _check_not_stopped(workspace: str, ctx: Context) -> None:
