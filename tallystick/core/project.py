@@ -101,6 +101,14 @@ _TERMINAL_NOTICE = {
     TaskState.REJECTED: "refused",
 }
 
+_LOST_NOTICE: dict[type, str] = {
+    ev.TaskReassigned: "reassigned",
+    ev.LeaseLapsed: "lost",
+    ev.TaskDoubted: "lost",
+    ev.TaskExpired: "lost",
+}
+"""What takes a task from its holder, and what the holder is told then."""
+
 
 def _notice(task: Task, party: str, kind: str, at: float) -> NoticeRow:
     return NoticeRow(
@@ -117,22 +125,20 @@ def _notice(task: Task, party: str, kind: str, at: float) -> NoticeRow:
 def _notices(before: Task | None, r: ev.Recorded, task: Task) -> list[Row]:
     """One notice per terminal move to the requester; what ended a holder's work to that holder."""
     found: dict[str, str] = {}
-    actor = r.actor.id
-    moved = before is None or before.open or isinstance(r.event, ev.TaskCorrected)
-    if not task.open and moved:
-        kind = "expired" if task.reason is Reason.EXPIRED else _TERMINAL_NOTICE[task.state]
-        found[task.requester] = kind
-        if before is not None and before.open and before.holder:
-            found.setdefault(before.holder, kind)
-    elif before is not None and before.holder and not task.holder:
-        lost = (ev.TaskReassigned, ev.LeaseLapsed, ev.TaskDoubted, ev.TaskExpired)
-        if isinstance(r.event, lost):
-            found[before.holder] = "reassigned" if isinstance(r.event, ev.TaskReassigned) else "lost"
-    if isinstance(r.event, ev.CheckReported) and task.state is TaskState.WORKING:
+    event, actor = type(r.event), r.actor.id
+    if not task.open:
+        if before is None or before.open or event is ev.TaskCorrected:
+            kind = "expired" if task.reason is Reason.EXPIRED else _TERMINAL_NOTICE[task.state]
+            found[task.requester] = kind
+            if before is not None and before.open and before.holder:
+                found.setdefault(before.holder, kind)
+    elif before is not None and before.holder and not task.holder and event in _LOST_NOTICE:
+        found[before.holder] = _LOST_NOTICE[event]
+    if event is ev.CheckReported and task.state is TaskState.WORKING:
         found[task.holder] = "refuted"
-    if isinstance(r.event, ev.ResultForwarded) and r.event.code:
+    if event is ev.ResultForwarded and r.event.code:
         found[task.requester] = "not_forwarded"
-    if isinstance(r.event, ev.CancelRequested):
+    if event is ev.CancelRequested:
         found[task.holder or task.assignee] = "cancel_asked"
     if not found:
         return []
@@ -190,10 +196,14 @@ def _outcome(before: Task, r: ev.Recorded, task: Task) -> list[Row]:
     ]
 
 
+_JUDGED = frozenset({ev.CheckReported, ev.ResultRefused})
+
+
 def _outcome_of(before: Task, r: ev.Recorded, task: Task) -> str:
-    if isinstance(r.event, ev.CheckReported | ev.ResultRefused) and task.state is not TaskState.INPUT_REQUIRED:
+    event = type(r.event)
+    if event in _JUDGED and task.state is not TaskState.INPUT_REQUIRED:
         return "verified" if task.reason is Reason.VERIFIED else "refuted"
-    if isinstance(r.event, ev.TaskFailed):
+    if event is ev.TaskFailed:
         return "failed"
     if task.open or not before.open:
         return ""
