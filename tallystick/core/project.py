@@ -136,7 +136,7 @@ def _notices(before: Task | None, r: ev.Recorded, task: Task) -> list[Row]:
         found[before.holder] = _LOST_NOTICE[event]
     if event is ev.CheckReported and task.state is TaskState.WORKING:
         found[task.holder] = "refuted"
-    if event is ev.ResultForwarded and r.event.code:
+    if type(r.event) is ev.ResultForwarded and r.event.code:
         found[task.requester] = "not_forwarded"
     if event is ev.CancelRequested:
         found[task.holder or task.assignee] = "cancel_asked"

@@ -27,11 +27,16 @@ def evolve(deliveries: tuple[Delivery, ...], recorded: ev.Recorded, task: Task) 
 
 _ENDINGS = {S.FAILED: "failed", S.CANCELED: "canceled", S.REJECTED: "rejected", S.COMPLETED: "settled"}
 
+_RESTS = frozenset({ev.TurnEnded, ev.QuestionAsked})
+"""What may end a turn with the task in other hands."""
+
 
 def _rested(ds: tuple[Delivery, ...], r: ev.Recorded, task: Task) -> tuple[Delivery, ...]:
     """A turn that ended with the task in other hands was a prompt carried out: nothing of it is in doubt."""
+    if type(r.event) not in _RESTS:
+        return ds
     waits = task.state is S.INPUT_REQUIRED and task.reason is not R.UNVERIFIED and task.turns and not task.running
-    if not waits or not isinstance(r.event, ev.TurnEnded | ev.QuestionAsked):
+    if not waits:
         return ds
     return tuple(replace(d, intent="performed", updated_at=r.at) if d.intent == "intended" else d for d in ds)
 
@@ -120,7 +125,10 @@ def _recorded(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryRecorded, 
 
 
 def _assignment_id(ds: tuple[Delivery, ...]) -> str:
-    return next((d.delivery_id for d in reversed(ds) if d.kind in ("assignment", "change")), "")
+    for d in reversed(ds):
+        if d.kind in ("assignment", "change"):
+            return d.delivery_id
+    return ""
 
 
 def _handed_in(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.ResultHandedIn, _t: Task) -> tuple[Delivery, ...]:

@@ -38,7 +38,7 @@ _TO_ANYBODY = frozenset(
     }
 )
 """What takes a task out of the hands that had it: one for a capability waits for any holder again."""
-_OF_TURNS = (ev.TurnStarted, ev.TurnNoted, ev.TurnEnded)
+_OF_TURNS = frozenset({ev.TurnStarted, ev.TurnNoted, ev.TurnEnded})
 
 
 def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
@@ -56,11 +56,14 @@ def moved(task: Task | None, recorded: ev.Recorded) -> Task:
     change = _CHANGES.get(type(event), _nothing)
     changes = change(task, recorded, event)
     changes.update(_common(task, recorded, event))
-    is_nobodys = changes["state"] is S.SUBMITTED or changes["reason"] is R.INBOUND
-    if task.route and type(event) in _TO_ANYBODY and is_nobodys:
+    if task.route and type(event) in _TO_ANYBODY and _is_nobodys(changes):
         changes["assignee"] = task.route  # the host chooses anew
     after = replace(task, **changes)
     return _withdrawn(after) if after.permissions else after
+
+
+def _is_nobodys(changes: dict[str, Any]) -> bool:
+    return changes["state"] is S.SUBMITTED or changes["reason"] is R.INBOUND
 
 
 def with_turn(before: Task | None, after: Task, event: ev.Happened, turn: str) -> Task:
@@ -94,7 +97,7 @@ def _common(task: Task, r: ev.Recorded, e: Any) -> dict[str, Any]:
     if kind:
         changes["messages"] = (*task.messages, Said(e.message_id, kind, r.actor.id, r.at, r.version))
         changes["rounds"] = 0 if _human(r) or kind == "result" else task.rounds + 1
-    if not isinstance(e, _OF_TURNS):
+    if type(e) not in _OF_TURNS:
         changes["said_version"] = r.version
     return changes
 
