@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind
 from tallystick.core.model import FINAL_STATES, Spent
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
-from tallystick.core.state import Permission, Said, Task
+from tallystick.core.state import TASK_SAME, Permission, Said, Task
 
 _MESSAGES: dict[type, str] = {
     ev.TaskSubmitted: "brief",
@@ -106,53 +107,18 @@ def _human(r: ev.Recorded) -> bool:
     return r.actor.kind is ActorKind.PERSON
 
 
+_same = attrgetter(*TASK_SAME)
+
+
 def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
-    return Task(
-        task_id=r.stream,
-        workspace=r.workspace,
-        trace=r.trace,
-        title=e.text.title if e.text else "",
-        state=e.state,
-        reason=e.reason,
-        turn="",
-        requester=e.requester,
-        subject=e.subject,
-        created_at=r.at,
-        updated_at=r.at,
-        version=r.version,
-        assignee=e.assignee,
+    title = e.text.title if e.text else ""
+    return Task(  # type: ignore[misc]
+        *(r.stream, r.workspace, r.trace, title, r.at, r.at, r.version),
+        *_same(e),
         session_wanted=e.session,
-        fresh=e.fresh,
-        fork_of=e.fork_of,
-        reviewer=e.reviewer,
-        expects=e.expects,
-        done_when=e.done_when,
-        deadline_at=e.deadline_at,
-        key=r.key,
-        digest=e.digest,
-        parent=e.parent,
-        retry_of=e.retry_of,
-        depth=e.depth,
-        on_failure=e.on_failure,
-        compensates=e.compensates,
         capability=e.capability or _named(e.assignee),
         route=e.assignee if _named(e.assignee) else "",
-        domains=e.domains,
-        group=e.group,
-        retry=e.retry,
-        stall_seconds=e.stall_seconds,
-        reply_to=e.reply_to,
-        forwards=e.forwards,
-        traceparent=e.traceparent,
-        inputs=e.inputs,
-        repository=e.repository,
-        base_commit=e.base_commit,
-        budget=e.budget,
-        provider=e.provider,
-        promise=e.promise,
-        level=e.level,
-        rule=e.rule,
-        wake=e.wake,
+        key=r.key,
         turn_version=r.version,
         messages=(Said(e.message_id, "brief", r.actor.id, r.at, r.version),),
         rounds=0 if _human(r) else 1,

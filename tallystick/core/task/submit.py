@@ -281,7 +281,9 @@ def _check_forks(session: SessionState) -> None:
 def check_cycle(assignee: str, ctx: Context, *, by_host: bool = False) -> None:
     """A → B → A is refused: whoever waits for a piece of work cannot be given a part of it. What the host asks for by
     itself is no part of anything, unless `by_host` says that it is; a capability waits for nothing, its holders do."""
-    if not assignee or assignee.startswith(CAPABILITY_PREFIX) or (ctx.actor.kind is ActorKind.HOST and not by_host):
+    if not ctx.ancestors or not assignee or assignee.startswith(CAPABILITY_PREFIX):
+        return
+    if ctx.actor.kind is ActorKind.HOST and not by_host:
         return
     for task in ctx.ancestors:
         if assignee in (task.requester, task.assignee):
