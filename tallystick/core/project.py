@@ -142,8 +142,11 @@ def _notices(before: Task | None, r: ev.Recorded, task: Task) -> list[Row]:
         found[task.holder or task.assignee] = "cancel_asked"
     if not found:
         return []
-    told = ((party, kind) for party, kind in found.items() if party and party != actor and ":" not in party)
-    return [_notice(task, party, kind, r.at) for party, kind in told]
+    return [
+        _notice(task, party, kind, r.at)
+        for party, kind in found.items()
+        if party and party != actor and ":" not in party
+    ]
 
 
 def _permissions(before: Task | None, task: Task) -> list[Row]:

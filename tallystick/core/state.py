@@ -86,7 +86,7 @@ class Delivery(Value, frozen=True):
     @property
     def in_flight(self) -> bool:
         """Whether it was pushed and its outcome is not known: nothing is tried again without somebody's word."""
-        return self.open and self.intent in ("intended", "unverified")
+        return self.intent in ("intended", "unverified") and self.open
 
 
 class Said(Value, frozen=True):

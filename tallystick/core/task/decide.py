@@ -58,8 +58,10 @@ def check_actor(task: Task, ctx: Context, row: Transition) -> None:
     """Who may do it. Asked before a repeat is recognised: also that a task exists is told only to those who see it."""
     if not _sees(task, ctx):
         raise missing(task.task_id)
-    if not any(has_role(role, task, ctx) for role in row.by):
-        raise _not_yours(task, ctx, row)
+    for role in row.by:
+        if has_role(role, task, ctx):
+            return
+    raise _not_yours(task, ctx, row)
 
 
 def check(task: Task, command: cmd.TaskCommand, ctx: Context, row: Transition) -> None:
