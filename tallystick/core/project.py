@@ -35,8 +35,8 @@ _same = attrgetter(*TASK_ROW_SAME)
 
 def project(before: Work | None, recorded: ev.Recorded, after: Work, limits: Limits = _LIMITS) -> tuple[Row, ...]:
     """The rows that follow from one event of a task."""
-    old = {d.delivery_id: d for d in before.deliveries} if before else {}
-    moved = [delivery_row(d, after.task) for d in after.deliveries if old.get(d.delivery_id) is not d]
+    old = before.deliveries if before else ()
+    moved = [delivery_row(d, after.task) for d in after.deliveries if d not in old]
     return (task_row(after, limits), *moved, *happened(before, recorded, after))
 
 
