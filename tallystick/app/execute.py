@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from tallystick.app.clock import HighWater
 from tallystick.app.failpoints import Reached, unmoved
@@ -36,7 +39,7 @@ _QUIET_TURNS = 2
 was read, one to take its command."""
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True):
     """What became of a command: the event as recorded, or None if nothing had to be."""
 
     recorded: Recorded | None
@@ -44,7 +47,7 @@ class Outcome(NamedTuple):
     duplicate: bool = False
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True):
     command: cmd.Command
     actor: Actor
     workspace: str
@@ -54,7 +57,7 @@ class _Waiting(NamedTuple):
     tries: int
 
 
-class _Decided(NamedTuple):
+class _Decided(msgspec.Struct, frozen=True):
     waiting: _Waiting
     entry: Entry
     work: Work | None
@@ -294,7 +297,7 @@ class Executor:
                 refusal = conflict("Others keep changing what this is about.", "Look at it again, then try again.")
                 _answer(waiting.future, refusal)
             else:
-                self._queue.appendleft(waiting._replace(tries=waiting.tries + 1))
+                self._queue.appendleft(replace(waiting, tries=waiting.tries + 1))
 
 
 def _answer(future: asyncio.Future[Outcome], what: Outcome | Exception) -> None:

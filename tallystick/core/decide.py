@@ -7,8 +7,9 @@ imports another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from tallystick.core import commands as cmd
@@ -43,7 +44,7 @@ _KEYED = frozenset({cmd.SubmitTask, cmd.ClaimTask})
 """Commands that carry a key, by which their repeat is known."""
 
 
-class Made(NamedTuple):
+class Made(msgspec.Struct, frozen=True, gc=False):
     """What a command to a task makes: its event as it will be recorded, still without a position, and the work then."""
 
     recorded: ev.Recorded

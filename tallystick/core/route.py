@@ -6,7 +6,9 @@ Times in seconds. May live here: pure functions over the directory.
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from tallystick.core.directory import PUSHED, Agent, Directory
 from tallystick.core.identity import CAPABILITY_PREFIX
@@ -62,7 +64,7 @@ def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: boo
 # --- who holds a capability ---------------------------------------------------------------------------------------
 
 
-class Holder(NamedTuple):
+class Holder(msgspec.Struct, frozen=True, gc=False):
     """An agent, and the offer of it that serves a request."""
 
     agent: Agent
@@ -160,7 +162,7 @@ def _default(directory: Directory) -> str:
 # --- choosing one of them -----------------------------------------------------------------------------------------
 
 
-class Candidate(NamedTuple):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """One holder at the moment of a choice."""
 
     agent: str
