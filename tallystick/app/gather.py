@@ -9,9 +9,10 @@ from tallystick.app.clock import HighWater
 from tallystick.app.heads import Heads
 from tallystick.app.presence import Presence
 from tallystick.core import commands as cmd
-from tallystick.core.directory import PUSHED
+from tallystick.core.directory import PUSHED, Agent
 from tallystick.core.identity import CAPABILITY_PREFIX, Actor, ActorKind
 from tallystick.core.limits import Limits
+from tallystick.core.route import HEARD
 from tallystick.core.state import Context, Task, Work
 from tallystick.store.interface import Store
 
@@ -75,16 +76,17 @@ class Gather:
         return sum(work.task.capability.partition("@")[0] == capability for work in works if work is not None)
 
     async def _for_reassign(self, c: cmd.ReassignTask, _actor: Actor, work: Work | None) -> Facts:
-        return {
-            "ancestors": await self._ancestors(work.task.parent) if work else (),
-            **self._presences(c.assignee),
-        }
+        ancestors = await self._ancestors(work.task.parent) if work else ()
+        agent = self._heads.directory.agents.get(c.assignee)
+        return {"ancestors": ancestors, **(self._presences(agent) if agent is not None else {})}
 
-    def _presences(self, agent: str) -> Facts:
-        found = frozenset({agent})
+    def _presences(self, agent: Agent) -> Facts:
+        if agent.connection not in HEARD:
+            return {}
+        found, directory = frozenset({agent.agent_id}), self._heads.directory
         return {
-            "live": found if self._presence.is_told(agent, self._heads.directory) else frozenset(),
-            "reachable": found if self._presence.is_reachable(agent, self._heads.directory) else frozenset(),
+            "live": found if self._presence.is_told(agent.agent_id, directory) else frozenset(),
+            "reachable": found if self._presence.is_reachable(agent.agent_id, directory) else frozenset(),
         }
 
     async def _for_submit(self, c: cmd.SubmitTask, actor: Actor, _work: Work | None) -> Facts:
@@ -104,7 +106,7 @@ class Gather:
         if agent.connection in PUSHED:
             facts["queued_by_sender"] = await self._heads.queued_by(c.assignee, actor.id)
         if not c.capability:
-            facts.update(self._presences(c.assignee))
+            facts.update(self._presences(agent))
         return facts
 
     async def _place_of(self, c: cmd.SubmitTask, actor: Actor, requester: str) -> Facts:

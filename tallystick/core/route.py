@@ -44,6 +44,10 @@ def is_stopped(actor_id: str, session: str, workspace: str, directory: Directory
     return agent_mode(agent, directory, workspace) == "stopped" or (state is not None and state.mode == "stopped")
 
 
+HEARD: Final = frozenset({"client", "wake", "spoke"})
+"""Connections that are promised something by their signs of life: for others nobody has to look for any."""
+
+
 def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: bool = False) -> Promise:
     """What the sender is told: never more than the connection can keep. `live`: it has a session whose hooks or runs
     are heard of. `reachable`: an entry would wake it at this moment."""
