@@ -51,7 +51,7 @@ def happened(before: Work | None, recorded: ev.Recorded, after: Work) -> list[Ro
     rows = _notices(old, recorded, task)
     if task.permissions:
         rows += _permissions(old, task)
-    if isinstance(recorded.event, ev.ResultHandedIn):
+    if type(recorded.event) is ev.ResultHandedIn:
         rows += _commits(recorded.event, task)
     return rows + _outcome(old, recorded, task) if old is not None else rows
 

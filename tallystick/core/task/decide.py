@@ -27,7 +27,7 @@ def decide(
 
     None: the table allows it, and what happens is for the next machine to say.
     """
-    if isinstance(command, cmd.SubmitTask):
+    if type(command) is cmd.SubmitTask:
         return submit(command, ctx)
     if work is None:
         raise missing(command.task_id)

@@ -50,7 +50,7 @@ def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
 def moved(task: Task | None, recorded: ev.Recorded) -> Task:
     """The same but for whose turn it is: that is worked out from it."""
     event = recorded.event
-    if isinstance(event, ev.TaskSubmitted):
+    if type(event) is ev.TaskSubmitted:
         return _submitted(recorded, event)
     if task is None:
         raise ValueError(f"{recorded.stream} begins with {type(event).__name__}")
