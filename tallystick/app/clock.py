@@ -46,7 +46,7 @@ class HighWater:
         return self.milliseconds() / 1000
 
     def milliseconds(self) -> int:
-        """The same in milliseconds, as ids have it."""
+        """The same in whole milliseconds."""
         boot, wall, highest = self._read_boot(), self._read_wall(), self._highest
         passed = boot - self._boot
         if passed > 0:
@@ -54,7 +54,7 @@ class HighWater:
         if wall > highest:
             highest = wall
         self._boot, self._highest = boot, highest
-        return round(highest * 1000)
+        return int(highest * 1000 + 0.5)
 
     def not_before(self, at: float) -> None:
         """Time goes on from there if it was behind."""
