@@ -17,6 +17,7 @@ from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.heads import Heads
 from tallystick.app.outcomes import Outcomes
 from tallystick.app.ports import Envelope, NewId, Transport
+from tallystick.app.prompting import FurtherPrompts
 from tallystick.app.routing import DOOR, Chosen, Route, Routing
 from tallystick.app.words import Words
 from tallystick.core import commands as cmd
@@ -76,8 +77,7 @@ class Deliverer:
         self._pushes: dict[str, asyncio.Task[None]] = {}
         self._busy: dict[str, str] = {}
         """Whom each of these is for."""
-        self._not_before: dict[str, float] = {}
-        """On boot time: when a session that could not be prompted is tried again."""
+        self._prompts = FurtherPrompts(self._outcomes, clock, limits, diagnostics)
         self._endings: set[asyncio.Task[bool]] = set()
         self._choices: set[asyncio.Task[None]] = set()
         self._timers: dict[Route, asyncio.TimerHandle] = {}
@@ -343,8 +343,9 @@ class Deliverer:
             receipt = await self._transports[agent.connection].send(envelope, began)
             self._reached("deliver.before_report")
             if purpose and receipt.outcome == "returned":
-                self._not_before[task_id] = self._clock.clock.boot() + _SWEEP_SECONDS
+                await self._prompts.returned(agent, work, delivery_id, receipt.detail)
                 return
+            self._prompts.sent(task_id)
             await self._outcomes.report(agent, work, delivery_id, receipt)
             self._reached("deliver.after_report")
             await self._transports[agent.connection].settled(delivery_id)
@@ -386,10 +387,11 @@ class Deliverer:
     async def _go_on(self, agent: Agent) -> None:
         """Tasks that its sessions hold and that need another prompt: an answer came, a check failed."""
         for work in await self._with(agent):
-            purpose, task_id = wanted(work), work.task.task_id
-            waits = self._not_before.get(task_id, 0.0) > self._clock.clock.boot()
+            purpose = wanted(work)
+            if not purpose or self._prompts.waits(work.task.task_id) or self._is_held_back(work, agent):
+                continue
             delivery_id = _handed(work, purpose)
-            if purpose and not waits and delivery_id not in self._pushes and not self._is_held_back(work, agent):
+            if delivery_id not in self._pushes:
                 self._push(agent, work, delivery_id, adopted=False, purpose=purpose)
 
     async def _with(self, agent: Agent) -> list[Work]:
