@@ -202,4 +202,4 @@ def _handed(task: Task) -> str:
 
 
 def _parent(task: Task) -> str:
-    return task.parent if task.open else ""
+    return task.parent if task.parent and task.open else ""

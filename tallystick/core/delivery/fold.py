@@ -59,7 +59,7 @@ def _only(
     return tuple([change(d) if d.delivery_id == delivery_id else d for d in deliveries])
 
 
-def _new(r: ev.Recorded, task: Task, delivery_id: str, kind: str, recipient: str, **given: Any) -> Delivery:
+def _new(r: ev.Recorded, task: Task, delivery_id: str, kind: str, recipient: str, session: str = "") -> Delivery:
     facts = (FactSeen(Fact.ACCEPTED, r.at, "host"), FactSeen(Fact.PERSISTED, r.at, "host"))
     return Delivery(
         delivery_id=delivery_id,
@@ -70,8 +70,8 @@ def _new(r: ev.Recorded, task: Task, delivery_id: str, kind: str, recipient: str
         facts=facts,
         created_at=r.at,
         updated_at=r.at,
+        session=session,
         due_at=r.at if kind in ("assignment", "change") else 0.0,
-        **given,
     )
 
 
