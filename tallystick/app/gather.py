@@ -91,7 +91,7 @@ class Gather:
 
     async def _for_submit(self, c: cmd.SubmitTask, actor: Actor, _work: Work | None) -> Facts:
         requester = c.requester if c.requester and actor.kind is ActorKind.HOST else actor.id
-        facts = await self._place_of(c, actor, requester)
+        facts = await self._relations(c, actor, requester)
         if c.forwards:
             facts["source"] = await self._source(c.forwards)
         if c.key:
@@ -109,8 +109,8 @@ class Gather:
             facts.update(self._presences(agent))
         return facts
 
-    async def _place_of(self, c: cmd.SubmitTask, actor: Actor, requester: str) -> Facts:
-        """Which task a new one belongs to, and what else belongs there."""
+    async def _relations(self, c: cmd.SubmitTask, actor: Actor, requester: str) -> Facts:
+        """The task that a new one belongs to, and what else belongs there."""
         held = await self._heads.held.of(actor.session) if actor.session and c.parent is None else ()
         parent_id = c.parent if c.parent is not None else held[0] if len(held) == 1 else ""
         if not parent_id:
