@@ -126,12 +126,11 @@ def _notices(before: Task | None, r: ev.Recorded, task: Task) -> list[Row]:
     """One notice per terminal move to the requester; what ended a holder's work to that holder."""
     found: dict[str, str] = {}
     event, actor = type(r.event), r.actor.id
-    if not task.open:
-        if before is None or before.open or event is ev.TaskCorrected:
-            kind = "expired" if task.reason is Reason.EXPIRED else _TERMINAL_NOTICE[task.state]
-            found[task.requester] = kind
-            if before is not None and before.open and before.holder:
-                found.setdefault(before.holder, kind)
+    if not task.open and (before is None or before.open or event is ev.TaskCorrected):
+        kind = "expired" if task.reason is Reason.EXPIRED else _TERMINAL_NOTICE[task.state]
+        found[task.requester] = kind
+        if before is not None and before.open and before.holder:
+            found.setdefault(before.holder, kind)
     elif before is not None and before.holder and not task.holder and event in _LOST_NOTICE:
         found[before.holder] = _LOST_NOTICE[event]
     if event is ev.CheckReported and task.state is TaskState.WORKING:
