@@ -43,6 +43,10 @@ class HighWater:
 
     def now(self) -> float:
         """UTC seconds, to the millisecond."""
+        return self.milliseconds() / 1000
+
+    def milliseconds(self) -> int:
+        """The same in whole milliseconds."""
         boot, wall, highest = self._read_boot(), self._read_wall(), self._highest
         passed = boot - self._boot
         if passed > 0:
@@ -50,7 +54,7 @@ class HighWater:
         if wall > highest:
             highest = wall
         self._boot, self._highest = boot, highest
-        return round(highest, 3)
+        return int(highest * 1000 + 0.5)
 
     def not_before(self, at: float) -> None:
         """Time goes on from there if it was behind."""
@@ -94,4 +98,4 @@ class RandomIds:
         if end > len(self._letters):
             self._letters, begun, end = letters_of(os.urandom(_PAGE)), 0, LETTERS
             self._used = end
-        return spelled(prefix, int(self._clock.now() * 1000), self._letters[begun:end])
+        return spelled(prefix, self._clock.milliseconds(), self._letters[begun:end])

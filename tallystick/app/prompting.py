@@ -18,7 +18,7 @@ class FurtherPrompts:
     def __init__(self, outcomes: Outcomes, clock: HighWater, limits: Limits, diagnostics: Diagnostics) -> None:
         self._outcomes = outcomes
         self._clock = clock
-        self._waits = limits.retry_seconds
+        self._limits = limits
         self._diagnostics = diagnostics
         self._tries: dict[str, int] = {}
         """By task: how often its next prompt could not be sent."""
@@ -37,11 +37,11 @@ class FurtherPrompts:
     async def returned(self, agent: Agent, work: Work, delivery_id: str, detail: str) -> None:
         """It could not be sent, and nothing of it was."""
         task_id = work.task.task_id
-        tries = self._tries.get(task_id, 0)
+        tries, waits = self._tries.get(task_id, 0), self._limits.retry_seconds
         self._diagnostics.record("prompt returned", task=task_id, agent=agent.agent_id, tries=tries + 1, detail=detail)
-        if tries < len(self._waits):
+        if tries < len(waits):
             self._tries[task_id] = tries + 1
-            self._not_before[task_id] = self._clock.clock.boot() + self._waits[tries]
+            self._not_before[task_id] = self._clock.clock.boot() + waits[tries]
             return
         self.sent(task_id)
         try:

@@ -85,9 +85,8 @@ def _second(seconds: int) -> str:
 def is_id(text: str, prefix: Prefix | None = None) -> bool:
     """Whether `text` is a whole id, of that type if one is given."""
     kind, _, rest = text.partition("_")
-    if prefix is not None and kind != prefix.value:
-        return False
-    return kind in Prefix._value2member_map_ and _ULID.fullmatch(rest) is not None
+    is_kind = kind == prefix if prefix is not None else kind in Prefix._value2member_map_
+    return is_kind and _ULID.fullmatch(rest) is not None
 
 
 def id_milliseconds(identifier: str) -> int:

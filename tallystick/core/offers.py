@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from tallystick.core.errors import invalid
 from tallystick.core.model import Value
@@ -42,7 +42,7 @@ class Offer(Value, frozen=True):
     """It is meant to come back: messages wait for it while it is away."""
 
 
-class Wanted(NamedTuple):
+class Wanted(Value, frozen=True):
     """A capability as it is asked for."""
 
     name: str

@@ -6,7 +6,9 @@ Whoever may not see a holder is told the same as where there is none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
@@ -19,7 +21,7 @@ from tallystick.core.state import Context, Task
 RETRIES: Final = ("", "none")
 
 
-class Asked(NamedTuple):
+class Asked(msgspec.Struct, frozen=True, gc=False):
     """A capability that is asked for, and from whom it may come."""
 
     spec: str
