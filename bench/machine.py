@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from bench import slow_sync
 from bench.table import Skip
 from tallystick import wire
 
@@ -115,7 +116,7 @@ class Machine:
         port, folder = free_port(), self.new("nats")
         path = folder / "nats.conf"
         path.write_text(config.format(port=port, folder=folder / "store"), encoding="utf-8")
-        with self.running(program("nats-server"), "--config", str(path)) as child:
+        with self.running(*slow_sync.tracer(folder), program("nats-server"), "--config", str(path)) as child:
             _until_up(child, lambda: accepts(port), "nats-server: `sync_interval: always` needs 2.10 or newer")
             yield port
 

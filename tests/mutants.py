@@ -396,8 +396,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "facts in the order they become known",
         "delivery/fold.py",
-        "tuple([known[fact] for fact in ev.FACT_ORDER if fact in known])",
-        "(*d.facts, *(f for f in facts if f.fact not in {known.fact for known in d.facts}))",
+        "tuple(filter(None, map(known.get, ev.FACT_ORDER)))",
+        "(*facts, *(f for f in new if f.fact not in {known.fact for known in facts}))",
         f"{DELIVERY}::test_recorded_comes_with_the_readers_acknowledgement",
     ),
     Mutant(

@@ -30,6 +30,7 @@ _FIRST_LOOK = 1000
 _PAGE = 250
 _BREATHS = 4
 _BOARD_SECONDS = 1.0
+_BOARD_RESTS = 100
 _ARCHIVE_SECONDS = 60.0
 _REFUSAL_SECONDS = 60.0
 _NOTED = frozenset({ErrorCode.NO_ROUTE, ErrorCode.OFFLINE, ErrorCode.DENIED, ErrorCode.CONFLICT})
@@ -160,21 +161,28 @@ class Custody:
     # --- board.json ---------------------------------------------------------------------------------------------
 
     async def _keep_board(self) -> None:
-        """A derived, readable snapshot of the open tasks, at most once a second."""
+        """A derived, readable snapshot of the open tasks, at most once a second: less often the longer one takes."""
         while True:
             self._board_changed.clear()
+            took = 0.0
             try:
-                board = await self._views.board("", everything=False)
-                await asyncio.to_thread(_replace, self._home / "board.json", msgspec.json.encode(board))
+                took = await self._write_board()
             except Exception as error:  # noqa: BLE001 - a snapshot that failed is made again at the next change
                 self._diagnostics.failure("board.json", error)
-            await asyncio.sleep(_BOARD_SECONDS)
+            await asyncio.sleep(board_rests(took))
             await self._board_changed.wait()
 
-    def committed(self, rows: tuple[Row, ...]) -> None:
-        """Rows were committed: the snapshot is behind."""
-        if not self._board_changed.is_set() and any(isinstance(row, TaskRow) for row in rows):
-            self._board_changed.set()
+    async def _write_board(self) -> float:
+        """Returns the seconds of the loop's time that it took."""
+        began = self._clock.clock.boot()
+        board = msgspec.json.encode(await self._views.board("", everything=False))
+        took = self._clock.clock.boot() - began
+        await asyncio.to_thread(_replace, self._home / "board.json", board)
+        return took
+
+    def task_changed(self, _row: TaskRow) -> None:
+        """The snapshot is behind."""
+        self._board_changed.set()
 
 
 class Hints:
@@ -237,16 +245,18 @@ class Hints:
         except OSError:
             path.unlink(missing_ok=True)  # no hint means: look
 
-    def committed(self, rows: tuple[Row, ...]) -> None:
-        """Count again for the clients of those whose inbox changed, and for all where an agent did."""
+    def inbox_changed(self, row: TaskRow | NoticeRow | SeenRow) -> None:
+        """Count again for the client of whoever's inbox a row changes."""
         clients = self._clients_in(self._heads.committed_directory)
-        for row in rows:
-            if isinstance(row, AgentRow):
-                self._dirty.update(CLIENTS, clients.values())
-            elif clients and (client := clients.get(_party(row))):
-                self._dirty.add(client)
+        if client := clients.get(_party(row)):
+            self._dirty.add(client)
         if self._dirty:
             self._wake.set()
+
+    def agent_changed(self, _row: AgentRow) -> None:
+        """Count again for all clients: agents may have come, gone, or changed theirs."""
+        self._dirty.update(CLIENTS, self._clients_in(self._heads.committed_directory).values())
+        self._wake.set()
 
     async def _run(self) -> None:
         while True:
@@ -267,6 +277,11 @@ class Hints:
             _replace(path, f"{count}\n".encode(), lasting=False)
         except OSError:
             await asyncio.to_thread(path.unlink, True)  # no hint means: look
+
+
+def board_rests(took: float) -> float:
+    """Seconds to the next board after one that took so many to make: a hundredth of the time at most goes to boards."""
+    return max(_BOARD_SECONDS, _BOARD_RESTS * took)
 
 
 def _party(row: Row) -> str:

@@ -17,6 +17,7 @@ from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.heads import Heads
 from tallystick.app.outcomes import Outcomes
 from tallystick.app.ports import Envelope, NewId, Transport
+from tallystick.app.prompting import FurtherPrompts
 from tallystick.app.routing import DOOR, Chosen, Route, Routing
 from tallystick.app.words import Words
 from tallystick.core import commands as cmd
@@ -34,6 +35,7 @@ from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 5.0
 _LATER_SECONDS = 0.01
+_SUBMITTED = Fact.SUBMITTED.value
 """The loop's clock is not the one by which a delivery is due: so much later it surely is."""
 _LOOK = 200
 """So many due deliveries are looked at for a free place: what waits for one session holds up nobody else's work."""
@@ -76,8 +78,7 @@ class Deliverer:
         self._pushes: dict[str, asyncio.Task[None]] = {}
         self._busy: dict[str, str] = {}
         """Whom each of these is for."""
-        self._not_before: dict[str, float] = {}
-        """On boot time: when a session that could not be prompted is tried again."""
+        self._prompts = FurtherPrompts(self._outcomes, clock, limits, diagnostics)
         self._endings: set[asyncio.Task[bool]] = set()
         self._choices: set[asyncio.Task[None]] = set()
         self._timers: dict[Route, asyncio.TimerHandle] = {}
@@ -110,24 +111,29 @@ class Deliverer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def committed(self, rows: tuple[Row, ...]) -> None:
-        """Rows were committed: look again if a delivery is due or a slot became free."""
-        for row in rows:
-            if isinstance(row, DeliveryRow):
-                gone = not row.open and row.fact != Fact.SUBMITTED.value
-                if gone and row.delivery_id in self._pushes:
-                    self._end_closed(row.recipient, row.delivery_id)
-                self._look_at(row.recipient)
-                self._look_when_due(row)
-            elif isinstance(row, TaskRow) and row.state == "working":
-                self._look_at(row.assignee)  # its session may have to be prompted
-        for route in self._routing.committed(rows):
+    def delivery_changed(self, row: DeliveryRow) -> None:
+        """A delivery may be due, or have left a slot free."""
+        if not row.open and row.fact != _SUBMITTED and row.delivery_id in self._pushes:
+            self._end_closed(row.recipient, row.delivery_id)
+        self._look_at(row.recipient)
+        self._look_when_due(row)
+        self._route_again(row)
+
+    def task_changed(self, row: TaskRow) -> None:
+        """The session of a task may have to be prompted, or a slot of a holder be free."""
+        if row.state == "working":
+            self._look_at(row.assignee)
+        if row.capability:
+            self._route_again(row)
+
+    def _route_again(self, row: Row) -> None:
+        for route in self._routing.committed((row,)):
             self._route(route)
 
     def _look_at(self, recipient: str) -> None:
         """Something changed for somebody whose queue is read from the store."""
         agent = self._heads.directory.agents.get(recipient)
-        if agent is not None and agent.connection in self._transports and not self._routing.routes(recipient):
+        if agent is not None and agent.connection in self._transports and agent.connection != DOOR:
             self._named.add(recipient)
             self._wake.set()
 
@@ -343,8 +349,9 @@ class Deliverer:
             receipt = await self._transports[agent.connection].send(envelope, began)
             self._reached("deliver.before_report")
             if purpose and receipt.outcome == "returned":
-                self._not_before[task_id] = self._clock.clock.boot() + _SWEEP_SECONDS
+                await self._prompts.returned(agent, work, delivery_id, receipt.detail)
                 return
+            self._prompts.sent(task_id)
             await self._outcomes.report(agent, work, delivery_id, receipt)
             self._reached("deliver.after_report")
             await self._transports[agent.connection].settled(delivery_id)
@@ -386,10 +393,11 @@ class Deliverer:
     async def _go_on(self, agent: Agent) -> None:
         """Tasks that its sessions hold and that need another prompt: an answer came, a check failed."""
         for work in await self._with(agent):
-            purpose, task_id = wanted(work), work.task.task_id
-            waits = self._not_before.get(task_id, 0.0) > self._clock.clock.boot()
+            purpose = wanted(work)
+            if not purpose or self._prompts.waits(work.task.task_id) or self._is_held_back(work, agent):
+                continue
             delivery_id = _handed(work, purpose)
-            if purpose and not waits and delivery_id not in self._pushes and not self._is_held_back(work, agent):
+            if delivery_id not in self._pushes:
                 self._push(agent, work, delivery_id, adopted=False, purpose=purpose)
 
     async def _with(self, agent: Agent) -> list[Work]:

@@ -43,7 +43,6 @@ _CARRIED = {
 }
 """Events whose words go with a task to another session, and what they are."""
 _CARRIED_EACH, _CARRIED_ALL = 1500, 8 * 1024
-_MODES = (ev.SessionModeChanged, ev.AgentModeChanged, ev.WorkspaceModeChanged, ev.HostModeChanged)
 DOOR = "acp"
 """The door of sessions that the host drives."""
 
@@ -323,15 +322,12 @@ class Driving:
                 await self._softly(denied, HOST)
 
     def committed(self, recorded: ev.Recorded) -> None:
-        """An event was committed: a permission may have been decided, or withdrawn with its task; a person may have
-        stopped something."""
-        event = recorded.event
-        if isinstance(event, _MODES):
-            self.modes_changed()
-        if self._closing and isinstance(event, ev.TaskEvent):
+        """An event of a task was committed: a permission may have been decided, or withdrawn with its task."""
+        if self._closing:
             self._note_part(recorded.stream)
-        if not self._asked or not isinstance(event, ev.TaskEvent):
+        if not self._asked:
             return
+        event = recorded.event
         if isinstance(event, ev.PermissionDecided):
             self._answer(event.permission_id, event.decision)
             return

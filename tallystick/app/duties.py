@@ -30,7 +30,7 @@ from tallystick.core.events import Text
 from tallystick.core.identity import CAPABILITY_PREFIX, HOST, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import TaskState
-from tallystick.core.rows import Row, TaskRow
+from tallystick.core.rows import TaskRow
 from tallystick.core.state import Task, Work
 from tallystick.core.task import DutyKind, due_duties
 from tallystick.store.interface import Store
@@ -111,15 +111,13 @@ class Duties:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def committed(self, rows: tuple[Row, ...]) -> None:
-        """Rows were committed: look again if something of them is due."""
-        for row in rows:
-            if isinstance(row, TaskRow):
-                if self._not_before:
-                    self._not_before.pop(row.task_id, None)
-                    self._not_before.pop(row.parent, None)
-                if row.parent or (row.due_at is not None and self._is_too_late_for(row.due_at)):
-                    self._wake.set()
+    def task_changed(self, row: TaskRow) -> None:
+        """Look again if something of it is due."""
+        if self._not_before:
+            self._not_before.pop(row.task_id, None)
+            self._not_before.pop(row.parent, None)
+        if row.parent or (row.due_at is not None and self._is_too_late_for(row.due_at)):
+            self._wake.set()
 
     def _is_too_late_for(self, due_at: float) -> bool:
         """Whether the next look comes too late, or is overdue: the machine slept, the clock was put on."""

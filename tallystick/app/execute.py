@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from tallystick.app.clock import HighWater
 from tallystick.app.failpoints import Reached, unmoved
@@ -19,10 +22,9 @@ from tallystick.app.heads import Heads
 from tallystick.core import commands as cmd
 from tallystick.core import places
 from tallystick.core.decide import decide, make
-from tallystick.core.directory import Directory
 from tallystick.core.directory import evolve as fold
 from tallystick.core.errors import ErrorCode, Refused, conflict, unavailable
-from tallystick.core.events import Recorded, TaskEvent
+from tallystick.core.events import Recorded
 from tallystick.core.identity import Actor
 from tallystick.core.limits import Limits
 from tallystick.core.project import project, project_place
@@ -36,7 +38,7 @@ _QUIET_TURNS = 2
 was read, one to take its command."""
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True):
     """What became of a command: the event as recorded, or None if nothing had to be."""
 
     recorded: Recorded | None
@@ -44,7 +46,7 @@ class Outcome(NamedTuple):
     duplicate: bool = False
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True):
     command: cmd.Command
     actor: Actor
     workspace: str
@@ -54,7 +56,7 @@ class _Waiting(NamedTuple):
     tries: int
 
 
-class _Decided(NamedTuple):
+class _Decided(msgspec.Struct, frozen=True):
     waiting: _Waiting
     entry: Entry
     work: Work | None
@@ -181,7 +183,7 @@ class Executor:
         return _Decided(waiting, Entry(record=record, rows=rows), None)
 
     async def _decide_task(self, waiting: _Waiting, command: Any) -> _Decided | None:
-        submitted = isinstance(command, cmd.SubmitTask)
+        submitted = type(command) is cmd.SubmitTask
         before = self._heads.remembered(command.task_id)
         # A new id is not looked up in the log: the store refuses to begin a stream twice, and then it is.
         if before is None and (waiting.tries or not submitted):
@@ -259,7 +261,8 @@ class Executor:
         for decided, record in zip(batch, recorded, strict=True):
             if decided.work is not None:
                 heads.committed(record)
-        heads.committed_directory = self._fold_committed(recorded)
+            else:
+                heads.committed_directory = fold(heads.committed_directory, record)
         self._feed.committed(recorded[-1].position, {r.stream: r.version for r in recorded})
         for decided, record in zip(batch, recorded, strict=True):
             _answer(decided.waiting.future, Outcome(record, decided.work))
@@ -268,14 +271,6 @@ class Executor:
                 self.follow(record, decided.entry.rows)
             except Exception as error:  # noqa: BLE001 - it is committed: whoever follows looks again by itself
                 self.stumbled("follow", error)
-
-    def _fold_committed(self, recorded: list[Recorded]) -> Directory:
-        """The directory as of the commit; the same object as the newest one when nothing else is pending."""
-        directory = self._heads.committed_directory
-        for record in recorded:
-            if not isinstance(record.event, TaskEvent):
-                directory = fold(directory, record)
-        return directory
 
     def _fail(self, batch: list[_Decided], error: Exception) -> None:
         """Refuse the batch and what was decided on top of it; the heads are loaded anew."""
@@ -294,7 +289,7 @@ class Executor:
                 refusal = conflict("Others keep changing what this is about.", "Look at it again, then try again.")
                 _answer(waiting.future, refusal)
             else:
-                self._queue.appendleft(waiting._replace(tries=waiting.tries + 1))
+                self._queue.appendleft(replace(waiting, tries=waiting.tries + 1))
 
 
 def _answer(future: asyncio.Future[Outcome], what: Outcome | Exception) -> None:

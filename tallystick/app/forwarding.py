@@ -20,7 +20,7 @@ from tallystick.core.errors import ErrorCode, Refused, invalid
 from tallystick.core.identity import CAPABILITY_PREFIX, HOST, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Brief, TaskState
-from tallystick.core.route import addressed
+from tallystick.core.route import addressed, holders
 from tallystick.core.state import Task, Work
 from tallystick.store.interface import Store
 
@@ -86,7 +86,7 @@ class Forwarding:
                 "Have it handed in as a file.",
             )
         spec = task.reply_to
-        to = addressed(spec, task.workspace, self._heads.directory, task.domains, task.requester)
+        to = addressed(spec, holders(spec, task.workspace, self._heads.directory, task.domains, task.requester))
         context = msgspec.json.encode({"related": [task.task_id]}).decode()
         title = f"Result of: {task.title}"[: self._limits.title_characters]
         return cmd.SubmitTask(

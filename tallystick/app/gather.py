@@ -9,10 +9,10 @@ from tallystick.app.clock import HighWater
 from tallystick.app.heads import Heads
 from tallystick.app.presence import Presence
 from tallystick.core import commands as cmd
-from tallystick.core.directory import PUSHED
+from tallystick.core.directory import PUSHED, Agent
 from tallystick.core.identity import CAPABILITY_PREFIX, Actor, ActorKind
 from tallystick.core.limits import Limits
-from tallystick.core.route import holders
+from tallystick.core.route import HEARD
 from tallystick.core.state import Context, Task, Work
 from tallystick.store.interface import Store
 
@@ -76,44 +76,48 @@ class Gather:
         return sum(work.task.capability.partition("@")[0] == capability for work in works if work is not None)
 
     async def _for_reassign(self, c: cmd.ReassignTask, _actor: Actor, work: Work | None) -> Facts:
-        return {
-            "ancestors": await self._ancestors(work.task.parent) if work else (),
-            **self._presences(c.assignee),
-        }
+        ancestors = await self._ancestors(work.task.parent) if work else ()
+        agent = self._heads.directory.agents.get(c.assignee)
+        return {"ancestors": ancestors, **(self._presences(agent) if agent is not None else {})}
 
-    def _presences(self, agent: str) -> Facts:
-        found = frozenset({agent})
+    def _presences(self, agent: Agent) -> Facts:
+        if agent.connection not in HEARD:
+            return {}
+        found, directory = frozenset({agent.agent_id}), self._heads.directory
         return {
-            "live": found if self._presence.is_told(agent, self._heads.directory) else frozenset(),
-            "reachable": found if self._presence.is_reachable(agent, self._heads.directory) else frozenset(),
+            "live": found if self._presence.is_told(agent.agent_id, directory) else frozenset(),
+            "reachable": found if self._presence.is_reachable(agent.agent_id, directory) else frozenset(),
         }
 
     async def _for_submit(self, c: cmd.SubmitTask, actor: Actor, _work: Work | None) -> Facts:
         requester = c.requester if c.requester and actor.kind is ActorKind.HOST else actor.id
+        facts = await self._relations(c, actor, requester)
+        if c.forwards:
+            facts["source"] = await self._source(c.forwards)
+        if c.key:
+            facts["duplicate"] = await self.duplicate(c.workspace, requester, c.key)
+        if c.assignee:
+            facts["queued"] = await self._heads.queued(c.assignee)
+        if c.capability or is_capability(c.assignee):
+            facts["live"] = self._live_holders(c.capability or c.assignee.removeprefix(CAPABILITY_PREFIX))
+        agent = self._heads.directory.agents.get(c.assignee)
+        if agent is None:
+            return facts
+        if agent.connection in PUSHED:
+            facts["queued_by_sender"] = await self._heads.queued_by(c.assignee, actor.id)
+        if not c.capability:
+            facts.update(self._presences(agent))
+        return facts
+
+    async def _relations(self, c: cmd.SubmitTask, actor: Actor, requester: str) -> Facts:
+        """The task that a new one belongs to, and what else belongs there."""
         held = await self._heads.held.of(actor.session) if actor.session and c.parent is None else ()
         parent_id = c.parent if c.parent is not None else held[0] if len(held) == 1 else ""
-        ancestors = await self._ancestors(parent_id) if parent_id else ()
-        command_agent = self._heads.directory.agents.get(c.assignee)
-        pushed = command_agent is not None and command_agent.connection in PUSHED
-        return {
-            "parent": ancestors[0] if ancestors else None,
-            "ancestors": ancestors,
-            "source": await self._source(c.forwards) if c.forwards else None,
-            "held": held,
-            **(
-                await self._siblings(parent_id, c.group)
-                if parent_id
-                else {"parts": self._heads.parts.count(requester, c.group)}
-            ),
-            "duplicate": await self.duplicate(c.workspace, requester, c.key) if c.key else None,
-            "queued": await self._heads.queued(c.assignee) if c.assignee else 0,
-            "queued_by_sender": await self._heads.queued_by(c.assignee, actor.id) if pushed else 0,
-            **(
-                self._holders(c, requester)
-                if c.capability or is_capability(c.assignee)
-                else self._presences(c.assignee)
-            ),
-        }
+        if not parent_id:
+            return {"held": held, "parts": self._heads.parts.count(requester, c.group) if c.group else 0}
+        ancestors = await self._ancestors(parent_id)
+        parent = ancestors[0] if ancestors else None
+        return {"held": held, "ancestors": ancestors, "parent": parent, **await self._siblings(parent_id, c.group)}
 
     async def _source(self, task_id: str) -> Task | None:
         work = await self._heads.work(task_id)
@@ -126,12 +130,13 @@ class Gather:
         parts = groups.count(group) if group else 0
         return {"siblings": len({*groups} - {group}), "parts": parts}
 
-    def _holders(self, c: cmd.SubmitTask, requester: str) -> Facts:
-        """Of those who hold a capability the ones that can be expected to get to it: a spoke while its lease lives."""
-        spec, directory = c.capability or c.assignee.removeprefix(CAPABILITY_PREFIX), self._heads.directory
-        found = [holder.agent for holder in holders(spec, c.workspace, directory, (), requester)]
-        live = (a.agent_id for a in found if a.connection != "spoke" or self._presence.is_live(a.agent_id, directory))
-        return {"live": frozenset(live)}
+    def _live_holders(self, spec: str) -> frozenset[str]:
+        """Of those who offer a capability the ones that can be expected to get to it: a spoke while its lease lives."""
+        directory = self._heads.directory
+        offering = directory.offered.get(spec.partition("@")[0], ())
+        return frozenset(
+            [a for a in offering if directory.agents[a].connection != "spoke" or self._presence.is_live(a, directory)]
+        )
 
     async def _ancestors(self, task_id: str) -> tuple[Task, ...]:
         found: list[Task] = []

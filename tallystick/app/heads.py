@@ -191,6 +191,8 @@ class Heads:
 
 def _holding(task: Task) -> str:
     """The session that holds an open task."""
+    if not task.session:
+        return ""
     return task.session if task.state is TaskState.WORKING or task.reason is Reason.QUESTION else ""
 
 
@@ -200,4 +202,4 @@ def _handed(task: Task) -> str:
 
 
 def _parent(task: Task) -> str:
-    return task.parent if task.open else ""
+    return task.parent if task.parent and task.open else ""

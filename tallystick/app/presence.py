@@ -7,7 +7,7 @@ from tallystick.core.directory import Directory
 from tallystick.core.events import Recorded
 from tallystick.core.limits import Limits
 from tallystick.core.route import presence
-from tallystick.core.rows import Row, TaskRow
+from tallystick.core.rows import TaskRow
 from tallystick.core.state import Task
 
 
@@ -93,13 +93,16 @@ class Presence:
 
     # --- leases: on boot time, so that neither sleep nor a stepped clock makes or breaks one --------------------
 
-    def committed(self, recorded: Recorded, rows: tuple[Row, ...]) -> None:
+    def leased(self, recorded: Recorded) -> None:
         """A lease that has just been given is counted from now on boot time, whatever the wall clock does later."""
         lease_until: float = getattr(recorded.event, "lease_until", 0.0)
         if lease_until:
             self._leases[recorded.stream] = (lease_until, self._clock.clock.boot() + lease_until - recorded.at)
-        if recorded.stream in self._leases and any(isinstance(row, TaskRow) and not row.open for row in rows):
-            del self._leases[recorded.stream]
+
+    def task_changed(self, row: TaskRow) -> None:
+        """A task that is closed has no lease."""
+        if not row.open:
+            self._leases.pop(row.task_id, None)
 
     def lease_left(self, task: Task) -> float:
         """Seconds left of a task's lease, renewed by any sign of life of its session."""

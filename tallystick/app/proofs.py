@@ -23,6 +23,9 @@ from tallystick.store.interface import Store
 _WAITS = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0)
 _MOST = 1000
 
+PROVABLE = (TaskClaimed, DeliveryRecorded, ResultHandedIn)
+"""Events after which a body must stand in the conversation of its reader."""
+
 
 class _Sought(NamedTuple):
     task_id: str
@@ -65,7 +68,7 @@ class Proofs:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def committed(self, recorded: Recorded) -> None:
-        """A body was handed over, or its reader acted on it."""
+        """A body was handed over, or its reader acted on it: one of `PROVABLE`."""
         event = recorded.event
         if isinstance(event, TaskClaimed) and event.delivery_id:
             self._seek(_Sought(recorded.stream, event.delivery_id, event.session))

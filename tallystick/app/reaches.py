@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
 
-from msgspec.structs import replace
-
-from tallystick.app.desk.reach import Reached
+from tallystick.app.desk.reach import ENDS, Reached
 from tallystick.app.heads import Heads
 from tallystick.app.remedies import remedy_of, remedy_of_doubt
 from tallystick.core import events as ev
@@ -43,19 +41,15 @@ class Reaches:
 
     async def follow(self, task_id: str) -> AsyncIterator[Reached]:
         """Where the message is, then all that happens to it, ending with its result or failure."""
-        reader = _Reader()
+        reader = _Reader(Story(self._heads))
         self._readers.setdefault(task_id, []).append(reader)
         try:
-            story = Story(self._heads)
-            # What comes while the log is read waits with the reader, and what was read is not told again.
-            for recorded in self._heads.histories.of(task_id) or await self._store.load(task_id):
-                story.goes_on(recorded)
-            yield story.so_far()
-            while story.is_open:
-                recorded = await reader.next()
-                told = story.goes_on(recorded) if recorded.version == story.version + 1 else None
-                if told is not None and not _is_outdated(told):
-                    yield told
+            reader.begin(self._heads.histories.of(task_id) or await self._store.load(task_id))
+            told = await reader.next()
+            yield told
+            while told.what not in ENDS:
+                told = await reader.next()
+                yield told
         finally:
             left = self._readers[task_id]
             left.remove(reader)
@@ -64,31 +58,48 @@ class Reaches:
 
 
 class _Reader:
-    """The events of one task for one reader, in order."""
+    """What one reader has still to be told of its task, in order."""
 
-    def __init__(self) -> None:
-        self._came: deque[ev.Recorded] = deque()
-        self._wake = asyncio.Event()
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._early: list[ev.Recorded] | None = []
+        """What came while the log was read; None once it is."""
+        self._came: deque[Reached] = deque()
+        self._come: asyncio.Future[None] | None = None
+        self._is_last_progress = False
+
+    def begin(self, history: Sequence[ev.Recorded]) -> None:
+        """Its events up to now were read; what was read is not told again."""
+        for recorded in history:
+            self._story.goes_on(recorded)
+        self._came.append(self._story.so_far())
+        early, self._early = self._early, None
+        for recorded in early or ():
+            if recorded.version > self._story.version:
+                self.told(recorded)
 
     def told(self, recorded: ev.Recorded) -> None:
-        """One more event. Of progress that nobody fetches only the newest keeps its words."""
-        if self._came and isinstance(recorded.event, ev.TaskProgressed):
-            last = self._came[-1]
-            if isinstance(last.event, ev.TaskProgressed):
-                self._came[-1] = replace(last, event=replace(last.event, text=None, fraction=None))
-        self._came.append(recorded)
-        self._wake.set()
+        """One more event. Of progress that nobody fetches only the newest is kept."""
+        if self._early is not None:
+            self._early.append(recorded)
+            return
+        told = self._story.goes_on(recorded)
+        if told is None:
+            return
+        is_progress = isinstance(recorded.event, ev.TaskProgressed)
+        if is_progress and self._is_last_progress and self._came:
+            self._came.pop()
+        self._is_last_progress = is_progress
+        self._came.append(told)
+        if self._come is not None and not self._come.done():
+            self._come.set_result(None)
 
-    async def next(self) -> ev.Recorded:
-        while not self._came:
-            self._wake.clear()
-            await self._wake.wait()
+    async def next(self) -> Reached:
+        """What is told next; waits for it."""
+        if not self._came:
+            self._come = asyncio.get_running_loop().create_future()
+            await self._come
         return self._came.popleft()
-
-
-def _is_outdated(told: Reached) -> bool:
-    """Whether it is progress that newer progress has taken the words of."""
-    return told.what == "progress" and not told.text and told.fraction is None
 
 
 class Story:
@@ -106,15 +117,10 @@ class Story:
         """Of the task, as far as it was told."""
         return self._work.task.version if self._work else 0
 
-    @property
-    def is_open(self) -> bool:
-        """Whether its result or failure is still to come."""
-        return self._work is not None and self._work.task.open
-
     def goes_on(self, recorded: ev.Recorded) -> Reached | None:
         """One more event: what it means to the sender, or None where it means nothing to it."""
-        before, event = self._work, recorded.event
-        after = self._work = self._after(before, recorded)
+        event = recorded.event
+        after = self._work = self._after(recorded)
         words = event.text.body if event.text else ""
         if isinstance(event, ev.ResultHandedIn) or (isinstance(event, ev.DoubtSettled) and event.outcome == "done"):
             self._payload = words
@@ -127,19 +133,18 @@ class Story:
             return self._ended(after)
         if isinstance(event, ev.TaskProgressed):
             return self._told("progress", after, text=words, fraction=event.fraction)
-        if isinstance(event, ev.DeliveryBegun | ev.TaskClaimed):
+        if isinstance(event, _BEGUN):
             return self._told("begun", after)
         if isinstance(event, ev.DeliveryUnverified):  # its spoke may be back within its lease: the waiting goes on
             return self._told("progress", after, text=f"lost sight of it: {event.detail or 'its holder is gone'}")
-        if isinstance(event, ev.TaskDoubted | ev.TaskExpired):
+        if isinstance(event, _DOUBTED):
             return self._told("unverified", after, code="unverified", **_doubted(after.task, event.detail))
-        moved = before is not None and link_of(before) is not link_of(after)
-        return self._told("moved", after) if moved else None
+        return None
 
-    def _after(self, before: Work | None, recorded: ev.Recorded) -> Work:
+    def _after(self, recorded: ev.Recorded) -> Work:
         """The task after that event: as the host has it, where it has nothing newer."""
         known = self._heads.committed_work(recorded.stream)
-        return known if known is not None and known.task.version == recorded.version else evolve(before, recorded)
+        return known if known is not None and known.task.version == recorded.version else evolve(self._work, recorded)
 
     def so_far(self) -> Reached:
         """Where it stands for somebody who comes late. There must be a first event."""
@@ -150,7 +155,7 @@ class Story:
         task = self._work.task
         if task.reason is Reason.UNVERIFIED:
             return self._told("unverified", self._work, code="unverified", **_doubted(task, task.doubt))
-        return self._told("moved", self._work)
+        return self._told("waits", self._work)
 
     def _ended(self, work: Work, *, duplicate: bool = False) -> Reached:
         task = work.task
@@ -162,19 +167,10 @@ class Story:
         remedy = remedy_of(task, code)
         return self._told("failed", work, code=code, message=message, remedy=remedy, duplicate=duplicate)
 
-    def _told(self, what: str, work: Work, **given: object) -> Reached:
+    def _told(self, what: str, work: Work, **given: Any) -> Reached:
         task = work.task
-        fields = {
-            "task_id": task.task_id,
-            "what": what,
-            "link": link_of(work).value,
-            "state": task.state.value,
-            "reason": task.reason.value,
-            "version": task.version,
-            "spoke": self._holder(task),
-            **given,
-        }
-        return Reached(**fields)  # type: ignore[arg-type]
+        link, spoke = link_of(work).value, self._holder(task)
+        return Reached(task_id=task.task_id, what=what, link=link, version=task.version, spoke=spoke, **given)
 
     def _holder(self, task: Task) -> str:
         holder = task.holder or task.last_holder or task.assignee
@@ -183,7 +179,9 @@ class Story:
         return self._heads.committed_directory.alias_of(holder).removeprefix("@")
 
 
-_VERDICTS = (
+_BEGUN: Final = (ev.DeliveryBegun, ev.TaskClaimed)
+_DOUBTED: Final = (ev.TaskDoubted, ev.TaskExpired)
+_VERDICTS: Final = (
     ev.TaskFailed,
     ev.TaskDeclined,
     ev.ResultRefused,

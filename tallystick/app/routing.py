@@ -6,8 +6,8 @@ here looks into the store but `start`.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -27,6 +27,7 @@ DOOR = "spoke"
 """The door of a spoke's standing session."""
 _PAGE = 1000
 _KEPT = 1024
+_UNVERIFIED = Reason.UNVERIFIED.value
 _TOLD = 5
 """Holders that one sentence names."""
 
@@ -85,8 +86,10 @@ class Routing:
         self._clock = clock
         self._connected: dict[str, Connected] = {}
         """By session."""
-        self._waiting: dict[Route, dict[str, _Waiting]] = {}
+        self._waiting: dict[Route, OrderedDict[str, _Waiting]] = {}
         """By route and delivery, in the order in which they came."""
+        self._postponed: set[str] = set()
+        """Of these deliveries those that were not due yet when they came."""
         self._route_of: dict[str, Route] = {}
         self._taken: dict[str, _Taken] = {}
         self._running: Counter[tuple[str, str]] = Counter()
@@ -95,7 +98,7 @@ class Routing:
         """By delivery: who did not begin it the last time."""
         self._credit: dict[Route, dict[str, int]] = {}
         self._looked_in: Directory | None = None
-        self._holders: dict[tuple[str, str, tuple[str, ...], str], list[Holder]] = {}
+        self._holders: dict[tuple[str, str, tuple[str, ...], str], Sequence[Holder]] = {}
 
     async def start(self) -> None:
         """After a start: what waits, what is in hand, and that spokes which were there may come back."""
@@ -210,7 +213,7 @@ class Routing:
         for row in rows:
             if isinstance(row, DeliveryRow):
                 changed |= self._delivery(row)
-            elif isinstance(row, TaskRow) and row.capability and row.reason == Reason.UNVERIFIED.value:
+            elif isinstance(row, TaskRow) and row.capability and row.reason == _UNVERIFIED:
                 gone = [d for d, taken in self._taken.items() if taken.task_id == row.task_id]
                 changed |= self._freed(gone)  # nobody knows whether it still runs, and it may be for days
         return changed
@@ -242,13 +245,15 @@ class Routing:
 
     def _put(self, task: Task, delivery_id: str, due_at: float) -> Route:
         route = Route(task.assignee, task.capability, task.workspace, task.domains)
-        self._waiting.setdefault(route, {})[delivery_id] = _Waiting(task.task_id, due_at)
+        self._waiting.setdefault(route, OrderedDict())[delivery_id] = _Waiting(task.task_id, due_at)
+        (self._postponed.add if due_at > self._clock.now() else self._postponed.discard)(delivery_id)
         self._route_of[delivery_id] = route
         return route
 
     def _remove(self, delivery_id: str) -> None:
         route = self._route_of.pop(delivery_id, None)
         if route is not None:
+            self._postponed.discard(delivery_id)
             queue = self._waiting[route]
             del queue[delivery_id]
             if not queue:
@@ -278,16 +283,21 @@ class Routing:
 
     def next_due(self, route: Route) -> float | None:
         """When the first message of a route that is not due yet will be, in UTC seconds."""
-        now = self._clock.now()
-        later = [w.due_at for w in self._waiting.get(route, {}).values() if w.due_at > now]
-        return min(later, default=None)
+        queue = self._waiting.get(route)
+        if queue is None or not self._postponed:
+            return None
+        now, later = self._clock.now(), [queue[d].due_at for d in self._postponed if d in queue]
+        return min([due_at for due_at in later if due_at > now], default=None)
 
     # --- choosing -----------------------------------------------------------------------------------------------
 
     def next(self, route: Route) -> Chosen | None:
         """The first message of a route that is due, with the holder that is chosen for it. A slot is kept for it."""
+        queue = self._waiting.get(route)
+        if queue is None:
+            return None
         now = self._clock.now()
-        for delivery_id, waiting in list(self._waiting.get(route, {}).items()):
+        for delivery_id, waiting in queue.items():
             if waiting.due_at > now:
                 continue
             work = self._heads.remembered(waiting.task_id)
@@ -302,21 +312,27 @@ class Routing:
             return Chosen(agent, waiting.task_id, delivery_id)
         return None
 
-    def _candidates(self, route: Route, work: Work | None) -> list[Holder]:
+    def holders(self, spec: str, workspace: str, domains: tuple[str, ...], requester: str) -> Sequence[Holder]:
+        """See `core.route.holders`: as the next decision sees it, worked out once for as long as nobody and no place
+        changes."""
         directory = self._heads.directory
         if self._looked_in is not directory or len(self._holders) > _KEPT:
             self._looked_in = directory
             self._holders.clear()
+        key = (spec, workspace, domains, requester)
+        found = self._holders.get(key)
+        if found is None:
+            found = self._holders[key] = holders(spec, workspace, directory, domains, requester)
+        return found
+
+    def _candidates(self, route: Route, work: Work | None) -> Sequence[Holder]:
         requester = work.task.requester if work is not None else ""
-        key = (route.capability, route.workspace, route.domains, requester)
-        if key not in self._holders:
-            self._holders[key] = holders(route.capability, route.workspace, directory, route.domains, requester)
-        found = self._holders[key]
+        found = self.holders(route.capability, route.workspace, route.domains, requester)
         if not route.recipient.startswith("cap:"):
             found = [holder for holder in found if holder.agent.agent_id == route.recipient]
         return found
 
-    def _choose(self, route: Route, found: list[Holder], avoided: str) -> Agent | None:
+    def _choose(self, route: Route, found: Sequence[Holder], avoided: str) -> Agent | None:
         if len(self._credit) > _KEPT:
             self._credit.clear()
         credit = self._credit.setdefault(route, {})
@@ -376,13 +392,13 @@ class Routing:
             return f"{status}, {ago}"
         return f"{status}, {self.load(agent, holder.offer.name)} of {holder.slots} in hand"
 
-    def holders_of(self, task: Task) -> list[Holder]:
+    def holders_of(self, task: Task) -> Sequence[Holder]:
         """Who may get a message for a capability as it stands."""
         route = Route(task.assignee, task.capability, task.workspace, task.domains)
         return self._candidates(route, Work(task))
 
 
-def _who_may(delivery_id: str, work: Work | None, found: list[Holder]) -> list[Holder]:
+def _who_may(delivery_id: str, work: Work | None, found: Sequence[Holder]) -> Sequence[Holder]:
     """Of the holders those that may have it: what was begun before goes to nobody who must not do it twice."""
     delivery = work.delivery(delivery_id) if work is not None else None
     if delivery is None or not delivery.is_repeat:

@@ -15,7 +15,7 @@ from tallystick.app.ports import NewId
 from tallystick.core import commands as cmd
 from tallystick.core.directory import SessionState, sessions_of
 from tallystick.core.errors import Refused
-from tallystick.core.events import Recorded, SessionEnded
+from tallystick.core.events import Recorded
 from tallystick.core.identity import HOST, Prefix, short
 from tallystick.core.limits import Limits
 from tallystick.store.interface import Store
@@ -56,10 +56,9 @@ class Sessions:
             self._loop.cancel()
             await asyncio.gather(self._loop, return_exceptions=True)
 
-    def committed(self, recorded: Recorded) -> None:
+    def ended(self, _recorded: Recorded) -> None:
         """A session ended: look at once at what it held."""
-        if isinstance(recorded.event, SessionEnded):
-            self._wake.set()
+        self._wake.set()
 
     async def _run(self) -> None:
         while True:

@@ -31,7 +31,7 @@ from tallystick.core.model import (
     GitReference,
     Reference,
 )
-from tallystick.core.rows import Row, TaskRow
+from tallystick.core.rows import TaskRow
 from tallystick.core.state import Task, Work
 
 _AT_ONCE = 2
@@ -89,14 +89,14 @@ class Verifier:
         self._running[job_id] = task
         task.add_done_callback(lambda _: self._running.pop(job_id, None))
 
-    def committed(self, rows: tuple[Row, ...]) -> None:
-        """Rows were committed: a check whose task went on without it (a person corrected it) is ended."""
-        for row in rows if self._running else ():
-            if isinstance(row, TaskRow) and row.reason not in ("checking", "permission"):
-                for job_id in [job for job in self._running if job.startswith(f"check-{row.task_id}-")]:
-                    ending = asyncio.get_running_loop().create_task(self._runner.end(job_id))
-                    self._endings.add(ending)
-                    ending.add_done_callback(self._endings.discard)
+    def task_changed(self, row: TaskRow) -> None:
+        """A check whose task went on without it (a person corrected it) is ended."""
+        if not self._running or row.reason in ("checking", "permission"):
+            return
+        for job_id in [job for job in self._running if job.startswith(f"check-{row.task_id}-")]:
+            ending = asyncio.get_running_loop().create_task(self._runner.end(job_id))
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
 
     async def end_check(self, work: Work) -> bool:
         """End a running check. True when nothing of it is left."""

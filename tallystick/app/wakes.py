@@ -108,17 +108,18 @@ class Wakes:
             if party and self._has_entry(party):
                 at_once = isinstance(recorded.event, ev.TaskSubmitted) and recorded.event.wake
                 self._later(party, 0.0 if at_once else self._limits.wake_batch_seconds)
-        if isinstance(recorded.event, ev.TaskEvent):
-            return
-        if isinstance(recorded.event, ev.SessionEnded):
-            self._ended(recorded.stream)
-        elif isinstance(recorded.event, _STIRRING) and recorded.stream.startswith("agt_"):
+
+    def stirred(self, recorded: ev.Recorded) -> None:
+        """Somebody joined, or something happened that an agent watches."""
+        if recorded.stream.startswith("agt_"):
             joined = isinstance(recorded.event, ev.AgentJoined)
             self._later(recorded.stream, 0.0 if joined else self._limits.wake_batch_seconds)
-        elif isinstance(recorded.event, _MODES):
-            for agent in self._sleepers():
-                self._later(agent.agent_id, 0.0)
-                self._end_stopped(agent)
+
+    def modes_changed(self) -> None:
+        """A person stopped, paused, drained or resumed something."""
+        for agent in self._sleepers():
+            self._later(agent.agent_id, 0.0)
+            self._end_stopped(agent)
 
     def turned(self, session: str) -> None:
         """A turn of that session began or ended, or its hook waits or does so no more."""
@@ -130,7 +131,9 @@ class Wakes:
         """A session of an agent that the host drives has come to rest."""
         self._later(agent, 0.0)
 
-    def _ended(self, session: str) -> None:
+    def ended(self, recorded: ev.Recorded) -> None:
+        """A session ended: no wake can reach it any more."""
+        session = recorded.stream
         self._presence.note_reachable(session, now=False)
         self._turns.forget(session)
         agent = self._heads.committed_directory.sessions[session].agent
@@ -420,5 +423,5 @@ def _entry(agent: Agent) -> str:
 
 _WOKEN = ("client", "wake", "drive")
 """Connections whose agents can be told to look again."""
-_STIRRING = (ev.AgentJoined, ev.WatchNoticed, ev.WatchAdded)
-_MODES = (ev.AgentModeChanged, ev.HostModeChanged, ev.WorkspaceModeChanged, ev.SessionModeChanged)
+STIRRING = (ev.AgentJoined, ev.WatchNoticed, ev.WatchAdded)
+"""Events of an agent that may give it something to look at."""

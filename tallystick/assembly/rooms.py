@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,21 +16,22 @@ from tallystick.app.deliver import Deliverer
 from tallystick.app.driving import Driving
 from tallystick.app.due import Due
 from tallystick.app.duties import Duties
+from tallystick.app.following import LEASE_EVENTS, MODE_EVENTS, OTHER_EVENTS, TASK_EVENTS, Following
 from tallystick.app.host import Service
 from tallystick.app.notices import Notices
 from tallystick.app.openings import FirstThings
 from tallystick.app.orphans import Orphans
 from tallystick.app.ports import Transport, Waker
-from tallystick.app.proofs import Proofs
+from tallystick.app.proofs import PROVABLE, Proofs
 from tallystick.app.reaches import Reaches
 from tallystick.app.sessions import Sessions
 from tallystick.app.turns import Turns
 from tallystick.app.verify import Verifier
-from tallystick.app.wakes import Wakes
+from tallystick.app.wakes import STIRRING, Wakes
 from tallystick.app.watches import Watches
 from tallystick.assembly.foundation import Foundation
 from tallystick.core import events as ev
-from tallystick.core.rows import Row
+from tallystick.core.rows import AgentRow, DeliveryRow, NoticeRow, SeenRow, TaskRow
 from tallystick.core.state import Work
 from tallystick.core.wake import Item
 from tallystick.edge.acp import AcpTransport, Around, DriveWaker
@@ -220,7 +221,7 @@ def join(b: Foundation, r: Rooms, hub: Hub) -> None:
         for shown in r.notices:
             shown.was_heard(agent)
 
-    b.executor.follow = _follow(b, r, hub)
+    b.executor.follow = _following(b, r, hub).committed
     b.executor.refused = Refusals(b.executor, b.clock).refused
     b.executor.stumbled = b.diagnostics.failure
     r.drive.transport.freed = r.wakes.freed
@@ -231,27 +232,39 @@ def join(b: Foundation, r: Rooms, hub: Hub) -> None:
     r.duties.why_not_begun = b.routing.why_not_begun
 
 
-def _follow(b: Foundation, r: Rooms, hub: Hub) -> Callable[[ev.Recorded, tuple[Row, ...]], None]:
-    """What is told of each commit, in this order."""
+def _following(b: Foundation, r: Rooms, hub: Hub) -> Following:
+    """Who is told of which commits, in this order."""
 
-    def follow(recorded: ev.Recorded, rows: tuple[Row, ...]) -> None:
-        b.presence.committed(recorded, rows)
-        r.deliverer.committed(rows)
-        r.verifier.committed(rows)
-        r.duties.committed(rows)
-        r.custody.committed(rows)
-        b.hints.committed(rows)
-        for shown in r.notices:
-            shown.committed(recorded, rows)
-        r.sessions.committed(recorded)
-        r.proofs.committed(recorded)
-        r.wakes.committed(recorded, rows)
-        if not isinstance(recorded.event, ev.TaskEvent):
-            r.deliverer.look()
-            if isinstance(recorded.event, ev.AgentLeft):
-                r.first.follow_left(recorded.stream)
-        r.drive.driving.committed(recorded)
-        r.reaches.committed(recorded)
+    def modes_changed(recorded: ev.Recorded) -> None:
+        r.wakes.modes_changed()
+        r.drive.driving.modes_changed()
         hub.committed(recorded)
 
-    return follow
+    return Following(
+        events=(
+            (LEASE_EVENTS, b.presence.leased),
+            (PROVABLE, r.proofs.committed),
+            (TASK_EVENTS, r.drive.driving.committed),
+            (TASK_EVENTS, r.reaches.committed),
+            ((ev.SessionEnded,), r.sessions.ended),
+            ((ev.SessionEnded,), r.wakes.ended),
+            (STIRRING, r.wakes.stirred),
+            (MODE_EVENTS, modes_changed),
+            (OTHER_EVENTS, lambda _: r.deliverer.look()),
+            ((ev.AgentLeft,), lambda recorded: r.first.follow_left(recorded.stream)),
+            ((ev.SpokeTokenMade, ev.SpokeTokenRemoved), hub.committed),
+        ),
+        rows=(
+            (TaskRow, b.presence.task_changed),
+            (TaskRow, r.deliverer.task_changed),
+            (TaskRow, r.verifier.task_changed),
+            (TaskRow, r.duties.task_changed),
+            (TaskRow, r.custody.task_changed),
+            (TaskRow, b.hints.inbox_changed),
+            (NoticeRow, b.hints.inbox_changed),
+            (SeenRow, b.hints.inbox_changed),
+            (AgentRow, b.hints.agent_changed),
+            (DeliveryRow, r.deliverer.delivery_changed),
+        ),
+        commits=(*[shown.committed for shown in r.notices], r.wakes.committed),
+    )

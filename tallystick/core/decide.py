@@ -7,8 +7,9 @@ imports another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from tallystick.core import commands as cmd
@@ -39,7 +40,11 @@ MACHINES: dict[type, tuple[Machine, ...]] = {
 }
 
 
-class Made(NamedTuple):
+_KEYED = frozenset({cmd.SubmitTask, cmd.ClaimTask})
+"""Commands that carry a key, by which their repeat is known."""
+
+
+class Made(msgspec.Struct, frozen=True, gc=False):
     """What a command to a task makes: its event as it will be recorded, still without a position, and the work then."""
 
     recorded: ev.Recorded
@@ -84,6 +89,6 @@ def _record(before: Task | None, command: Any, ctx: Context, event: Any, cause: 
         subject=ctx.directory.owner_of(ctx.actor.id),
         trace=before.trace if before else command.trace,
         cause=cause,
-        key=command.key if isinstance(command, cmd.SubmitTask | cmd.ClaimTask) else "",
+        key=command.key if type(command) in _KEYED else "",
         event=event,
     )

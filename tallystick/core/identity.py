@@ -85,7 +85,7 @@ def _second(seconds: int) -> str:
 def is_id(text: str, prefix: Prefix | None = None) -> bool:
     """Whether `text` is a whole id, of that type if one is given."""
     kind, _, rest = text.partition("_")
-    is_kind = kind in Prefix._value2member_map_ if prefix is None else kind == prefix
+    is_kind = kind == prefix if prefix is not None else kind in Prefix._value2member_map_
     return is_kind and _ULID.fullmatch(rest) is not None
 
 

@@ -7,7 +7,8 @@ spelling, which version serves which request. Who is chosen among several holder
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Final
 
 from tallystick.core.errors import invalid
 from tallystick.core.model import Value
@@ -41,7 +42,7 @@ class Offer(Value, frozen=True):
     """It is meant to come back: messages wait for it while it is away."""
 
 
-class Wanted(NamedTuple):
+class Wanted(Value, frozen=True):
     """A capability as it is asked for."""
 
     name: str
@@ -49,6 +50,7 @@ class Wanted(NamedTuple):
     """The lowest version that serves; empty: any."""
 
 
+@lru_cache(maxsize=1024)
 def wanted(spec: str) -> Wanted:
     """`Name` or `Name@1.2`, parsed. Refused as `invalid` where it is neither."""
     name, mark, version = spec.partition("@")

@@ -35,8 +35,8 @@ _same = attrgetter(*TASK_ROW_SAME)
 
 def project(before: Work | None, recorded: ev.Recorded, after: Work, limits: Limits = _LIMITS) -> tuple[Row, ...]:
     """The rows that follow from one event of a task."""
-    old = {d.delivery_id: d for d in before.deliveries} if before else {}
-    moved = [delivery_row(d, after.task) for d in after.deliveries if old.get(d.delivery_id) is not d]
+    old = before.deliveries if before else ()
+    moved = [delivery_row(d, after.task) for d in after.deliveries if d not in old]
     return (task_row(after, limits), *moved, *happened(before, recorded, after))
 
 
@@ -51,7 +51,7 @@ def happened(before: Work | None, recorded: ev.Recorded, after: Work) -> list[Ro
     rows = _notices(old, recorded, task)
     if task.permissions:
         rows += _permissions(old, task)
-    if isinstance(recorded.event, ev.ResultHandedIn):
+    if type(recorded.event) is ev.ResultHandedIn:
         rows += _commits(recorded.event, task)
     return rows + _outcome(old, recorded, task) if old is not None else rows
 
@@ -101,6 +101,14 @@ _TERMINAL_NOTICE = {
     TaskState.REJECTED: "refused",
 }
 
+_LOST_NOTICE: dict[type, str] = {
+    ev.TaskReassigned: "reassigned",
+    ev.LeaseLapsed: "lost",
+    ev.TaskDoubted: "lost",
+    ev.TaskExpired: "lost",
+}
+"""What takes a task from its holder, and what the holder is told then."""
+
 
 def _notice(task: Task, party: str, kind: str, at: float) -> NoticeRow:
     return NoticeRow(
@@ -117,27 +125,27 @@ def _notice(task: Task, party: str, kind: str, at: float) -> NoticeRow:
 def _notices(before: Task | None, r: ev.Recorded, task: Task) -> list[Row]:
     """One notice per terminal move to the requester; what ended a holder's work to that holder."""
     found: dict[str, str] = {}
-    actor = r.actor.id
-    moved = before is None or before.open or isinstance(r.event, ev.TaskCorrected)
-    if not task.open and moved:
+    event, actor = type(r.event), r.actor.id
+    if not task.open and (before is None or before.open or event is ev.TaskCorrected):
         kind = "expired" if task.reason is Reason.EXPIRED else _TERMINAL_NOTICE[task.state]
         found[task.requester] = kind
         if before is not None and before.open and before.holder:
             found.setdefault(before.holder, kind)
-    elif before is not None and before.holder and not task.holder:
-        lost = (ev.TaskReassigned, ev.LeaseLapsed, ev.TaskDoubted, ev.TaskExpired)
-        if isinstance(r.event, lost):
-            found[before.holder] = "reassigned" if isinstance(r.event, ev.TaskReassigned) else "lost"
-    if isinstance(r.event, ev.CheckReported) and task.state is TaskState.WORKING:
+    elif before is not None and before.holder and not task.holder and event in _LOST_NOTICE:
+        found[before.holder] = _LOST_NOTICE[event]
+    if event is ev.CheckReported and task.state is TaskState.WORKING:
         found[task.holder] = "refuted"
-    if isinstance(r.event, ev.ResultForwarded) and r.event.code:
+    if type(r.event) is ev.ResultForwarded and r.event.code:
         found[task.requester] = "not_forwarded"
-    if isinstance(r.event, ev.CancelRequested):
+    if event is ev.CancelRequested:
         found[task.holder or task.assignee] = "cancel_asked"
     if not found:
         return []
-    told = ((party, kind) for party, kind in found.items() if party and party != actor and ":" not in party)
-    return [_notice(task, party, kind, r.at) for party, kind in told]
+    return [
+        _notice(task, party, kind, r.at)
+        for party, kind in found.items()
+        if party and party != actor and ":" not in party
+    ]
 
 
 def _permissions(before: Task | None, task: Task) -> list[Row]:
@@ -190,10 +198,14 @@ def _outcome(before: Task, r: ev.Recorded, task: Task) -> list[Row]:
     ]
 
 
+_JUDGED = frozenset({ev.CheckReported, ev.ResultRefused})
+
+
 def _outcome_of(before: Task, r: ev.Recorded, task: Task) -> str:
-    if isinstance(r.event, ev.CheckReported | ev.ResultRefused) and task.state is not TaskState.INPUT_REQUIRED:
+    event = type(r.event)
+    if event in _JUDGED and task.state is not TaskState.INPUT_REQUIRED:
         return "verified" if task.reason is Reason.VERIFIED else "refuted"
-    if isinstance(r.event, ev.TaskFailed):
+    if event is ev.TaskFailed:
         return "failed"
     if task.open or not before.open:
         return ""

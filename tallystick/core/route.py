@@ -6,7 +6,9 @@ Times in seconds. May live here: pure functions over the directory.
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from tallystick.core.directory import PUSHED, Agent, Directory
 from tallystick.core.identity import CAPABILITY_PREFIX
@@ -42,12 +44,17 @@ def is_stopped(actor_id: str, session: str, workspace: str, directory: Directory
     return agent_mode(agent, directory, workspace) == "stopped" or (state is not None and state.mode == "stopped")
 
 
+HEARD: Final = frozenset({"client", "wake", "spoke"})
+"""Connections that are promised something by their signs of life: for others nobody has to look for any."""
+
+
 def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: bool = False) -> Promise:
     """What the sender is told: never more than the connection can keep. `live`: it has a session whose hooks or runs
     are heard of. `reachable`: an entry would wake it at this moment."""
-    if agent.deleted or agent_mode(agent, directory) == "stopped":
+    mode = agent_mode(agent, directory)
+    if agent.deleted or mode == "stopped":
         return Promise.OFFLINE
-    if agent_mode(agent, directory) != "running":
+    if mode != "running":
         return Promise.MAILBOX
     if agent.connection in ("command", "drive") or (agent.connection == "spoke" and live):
         return Promise.LIVE
@@ -61,7 +68,7 @@ def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: boo
 # --- who holds a capability ---------------------------------------------------------------------------------------
 
 
-class Holder(NamedTuple):
+class Holder(msgspec.Struct, frozen=True, gc=False):
     """An agent, and the offer of it that serves a request."""
 
     agent: Agent
@@ -141,12 +148,9 @@ def _best(agent: Agent, asked: Wanted, domains: tuple[str, ...], pins: Mapping[t
     return max(fits, key=lambda offer: [int(part) for part in offer.version.split(".")])
 
 
-def addressed(
-    spec: str, workspace: str, directory: Directory, domains: tuple[str, ...] = (), requester: str = ""
-) -> str:
-    """Whom a request for a capability is addressed to: `cap:Name` while the host chooses among holders that it pushes
-    to; where all of them pull, the one that has offered it longest."""
-    found = holders(spec, workspace, directory, domains, requester)
+def addressed(spec: str, found: Sequence[Holder]) -> str:
+    """Whom a request for a capability that these hold is addressed to: `cap:Name` while the host chooses among holders
+    that it pushes to; where all of them pull, the one that has offered it longest."""
     if not found or any(holder.agent.connection in PUSHED for holder in found):
         return f"{CAPABILITY_PREFIX}{spec}"
     return found[0].agent.agent_id
@@ -159,7 +163,7 @@ def _default(directory: Directory) -> str:
 # --- choosing one of them -----------------------------------------------------------------------------------------
 
 
-class Candidate(NamedTuple):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """One holder at the moment of a choice."""
 
     agent: str

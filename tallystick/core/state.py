@@ -5,6 +5,8 @@ May live here: state shapes, no rules. `Context` is filled by `app`: the rules t
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import msgspec
 
 from tallystick.core.directory import Directory
@@ -36,6 +38,9 @@ class FactSeen(Value, frozen=True):
     at: float
     witness: str
     evidence: str = ""
+
+
+_fact_of = attrgetter("fact")
 
 
 class Delivery(Value, frozen=True):
@@ -71,7 +76,7 @@ class Delivery(Value, frozen=True):
 
     def has(self, fact: Fact) -> bool:
         """Whether somebody witnessed that."""
-        return any(seen.fact is fact for seen in self.facts)
+        return fact in map(_fact_of, self.facts)
 
     @property
     def open(self) -> bool:
@@ -81,7 +86,7 @@ class Delivery(Value, frozen=True):
     @property
     def in_flight(self) -> bool:
         """Whether it was pushed and its outcome is not known: nothing is tried again without somebody's word."""
-        return self.open and self.intent in ("intended", "unverified")
+        return self.intent in ("intended", "unverified") and self.open
 
 
 class Said(Value, frozen=True):
@@ -106,39 +111,34 @@ class Permission(Value, frozen=True):
 
 
 class Task(Value, frozen=True):
-    """A task as folded from its events."""
+    """A task as folded from its events. In front what it is called, then how it was asked for, under the same names as
+    in that event."""
 
     task_id: str
     workspace: str
     trace: str
     title: str
+    created_at: float
+    updated_at: float
+    version: int
     state: TaskState
     reason: Reason
     turn: str
     requester: str
     subject: str
-    created_at: float
-    updated_at: float
-    version: int
     assignee: str = ""
-    session_wanted: str = ""
     fresh: bool = False
     fork_of: str = ""
     reviewer: str = ""
     expects: Expects = Expects.ANSWER
     done_when: CheckSpec | None = None
     deadline_at: float = 0.0
-    key: str = ""
     digest: str = ""
     parent: str = ""
     retry_of: str = ""
     depth: int = 0
     on_failure: str = ""
     compensates: str = ""
-    capability: str = ""
-    """`Name` or `Name@1.2`: what is asked of its holder; empty for a task of an ordinary agent."""
-    route: str = ""
-    """`cap:Name` where the host chooses the holder, for each attempt anew; empty where somebody was named."""
     domains: tuple[str, ...] = ()
     group: str = ""
     retry: str = ""
@@ -146,8 +146,6 @@ class Task(Value, frozen=True):
     reply_to: str = ""
     forwards: str = ""
     """The task whose result it brings."""
-    forwarded: bool = False
-    """Its result went on to `reply_to`, or cannot go there."""
     traceparent: str = ""
     inputs: tuple[Reference, ...] = ()
     repository: str = ""
@@ -158,6 +156,14 @@ class Task(Value, frozen=True):
     level: str = ""
     rule: str = ""
     wake: bool = False
+    session_wanted: str = ""
+    capability: str = ""
+    """`Name` or `Name@1.2`: what is asked of its holder; empty for a task of an ordinary agent."""
+    route: str = ""
+    """`cap:Name` where the host chooses the holder, for each attempt anew; empty where somebody was named."""
+    key: str = ""
+    forwarded: bool = False
+    """Its result went on to `reply_to`, or cannot go there."""
     holder: str = ""
     session: str = ""
     last_holder: str = ""
@@ -229,6 +235,11 @@ class Task(Value, frozen=True):
         return place(self.state, self.reason)
 
 
+_FIELDS = Task.__struct_fields__
+TASK_SAME = _FIELDS[_FIELDS.index("state") : _FIELDS.index("session_wanted")]
+"""The fields that stand in the event of its submission under the same name, in the order of the task."""
+
+
 class Work(msgspec.Struct, frozen=True, gc=False):
     """The aggregate of a task's stream: the task and its deliveries, oldest first."""
 
@@ -237,7 +248,10 @@ class Work(msgspec.Struct, frozen=True, gc=False):
 
     def delivery(self, delivery_id: str) -> Delivery | None:
         """The delivery with that id."""
-        return next((d for d in self.deliveries if d.delivery_id == delivery_id), None)
+        for d in self.deliveries:
+            if d.delivery_id == delivery_id:
+                return d
+        return None
 
     @property
     def assignment(self) -> Delivery | None:

@@ -277,7 +277,7 @@ class ReachClient:
         hand = IN_HAND.get()
         if hand:
             body.setdefault("parent", hand.task_id)
-        unknown = set(told) - {*_BODY, *_CHOICES, *_HEADER, _STALL, "context"}
+        unknown = told.keys() - _KNOWN
         if unknown:
             raise invalid(f"{min(unknown)!r} is no part of a request.", "Use the arguments of `sail`.")
         header = {key: _text(told[key], key) for key in _HEADER if told.get(key)}
@@ -311,6 +311,7 @@ _BODY = ("domain", "parent", "group", "title", "on_failure", "review_by")
 _HEADER = ("dedup_key", "reply_to")
 _STALL = "stall_after_ms"
 _CHOICES = {"to": ("one", "all"), "retry": ("retreat", "none")}
+_KNOWN = frozenset({*_BODY, *_CHOICES, *_HEADER, _STALL, "context"})
 
 
 def _text(value: Any, name: str) -> str:

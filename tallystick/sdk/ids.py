@@ -6,9 +6,10 @@ import os
 import time
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = tuple(first + second for first in _CROCKFORD for second in _CROCKFORD)
 
 
 def new_id(prefix: str) -> str:
     """A new id such as `msg_01J…`. It sorts by the millisecond in which it was made; the rest is chance."""
     number = time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10), "big")
-    return f"{prefix}_" + "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
+    return f"{prefix}_" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])

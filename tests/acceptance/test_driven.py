@@ -104,6 +104,24 @@ def test_a_question_goes_to_the_requester_and_the_answer_to_the_same_session(sta
     assert answer["fact"] == "recorded"
 
 
+def test_an_answer_that_its_session_cannot_be_prompted_with_comes_back_as_a_question() -> None:
+    with Stage(session_idle_seconds=0.1, retry_seconds=[0.1, 0.1]) as stage:
+        assert stage.start()
+        stage.driven()
+        task = stage.ask(TAKE, {"call": "question", "args": {"text": "Which one?"}})
+        stage.until(task, "input_required/question")
+        eventually(lambda: not stage.clients(), "the end of its idle client")
+        (stage.folder / "plan.json").write_text("its next start fails {")
+        stage.call("answer", task=task, text="The second.")
+        again = eventually(lambda: s if "gone on with" in (s := stage.show(task))["question"] else None, "a question")
+        assert "tally reassign" in again["question"]
+        stage.plan(again=[DONE])
+        stage.call("answer", task=task, text="Try it again.")
+        assert stage.until(task, "completed")["result"] == "All is well."
+        prompted = [line["what"] for line in stage.show(task)["history"] if line["what"].startswith("prompted")]
+        assert prompted == ["prompted: work", "prompted: answer"]
+
+
 def test_a_turn_without_a_result_is_reminded_once_and_then_is_a_question_with_the_last_words(stage: Stage) -> None:
     stage.plan(again=[{"say": "I think that I am done."}])
     task = stage.ask(TAKE, {"say": "Looks good to me."})
@@ -231,6 +249,15 @@ def test_a_deadline_ends_the_turn_before_it_is_said_that_it_expired(stage: Stage
 
 def test_a_budget_is_never_overrun_in_silence(stage: Stage) -> None:
     task = stage.ask(TAKE, {"hang": True}, budget="seconds=1")
+    shown = stage.until(task, "failed/budget")
+    assert "budget is used up" in shown["history"][-1]["text"]
+
+
+def test_a_budget_that_is_used_up_while_a_question_waits_ends_the_task_once_it_is_answered(stage: Stage) -> None:
+    task = stage.ask(TAKE, {"call": "question", "args": {"text": "Which one?"}}, {"hang": True}, budget="seconds=2")
+    stage.until(task, "input_required/question")
+    eventually(lambda: stage.used(task), "the end of its turn")
+    stage.call("answer", task=task, text="The second.")
     shown = stage.until(task, "failed/budget")
     assert "budget is used up" in shown["history"][-1]["text"]
 

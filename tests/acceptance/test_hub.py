@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -620,17 +621,63 @@ async def test_of_progress_that_its_reader_does_not_fetch_only_the_newest_keeps_
         spoke = await hub.spoke("counter", "Count")
         sailed = await hub.sail()
         await hub.until(lambda: sailed.task_id in hub.spokes.running)
-        reading = hub.desk.reaches(hub.guest(), sailed.task_id)
+        reading = await hub.desk.reaches(hub.guest(), sailed.task_id)
         await anext(reading)
         fence = hub.work(sailed.task_id).task.fence
         for number in range(20):
             await hub.desk.told(spoke.session, sailed.task_id, fence, f"step {number}")
         (reader,) = hub.reaches._readers[sailed.task_id]
-        kept = [recorded.event.text.body for recorded in reader._came if recorded.event.text]
+        kept = [told.text for told in reader._came]
         assert kept == ["step 19"]
         hub.spokes.ends(sailed.task_id, "submitted", text="1")
         told = [reached async for reached in reading]
         assert [(reached.what, reached.text) for reached in told] == [("progress", "step 19"), ("result", "")]
+
+
+async def test_however_many_wait_only_the_first_of_them_is_looked_at(tmp_path: Path) -> None:
+    looked: list[str] = []
+
+    class Queue(OrderedDict[str, Any]):
+        def items(self) -> Any:
+            for delivery_id, waiting in super().items():
+                looked.append(delivery_id)
+                yield delivery_id, waiting
+
+        def values(self) -> Any:
+            return [waiting for _, waiting in self.items()]
+
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        sailed = [await hub.sail() for _ in range(5)]
+        await hub.until(lambda: sailed[0].task_id in hub.spokes.running)
+        ((route, waiting),) = hub.routing._waiting.items()
+        assert len(waiting) == 4
+        hub.routing._waiting[route] = Queue(waiting)
+        hub.deliverer._route(route)
+        assert looked == [hub.work(sailed[1].task_id).deliveries[0].delivery_id]
+
+
+@pytest.mark.parametrize(("is_in_it", "told"), [(False, ["waits", "progress", "result"]), (True, ["waits", "result"])])
+async def test_what_happens_while_the_log_is_read_is_told_once(tmp_path, monkeypatch, is_in_it, told):
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        spoke = await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.heads.histories.forget(sailed.task_id)
+        load, fence = hub.store.load, hub.work(sailed.task_id).task.fence
+
+        async def meanwhile(task_id):
+            before = await load(task_id)
+            await hub.desk.told(spoke.session, task_id, fence, "half of it")
+            return await load(task_id) if is_in_it else before
+
+        monkeypatch.setattr(hub.store, "load", meanwhile)
+        reading = await hub.desk.reaches(hub.guest(), sailed.task_id)
+        first = await anext(reading)
+        hub.spokes.ends(sailed.task_id, "submitted", text="1")
+        assert [first.what, *[reached.what async for reached in reading]] == told
 
 
 async def test_what_was_taken_back_is_tried_again_as_soon_as_it_is_due(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 from tallystick.core.rows import ROW_TYPES, NoticeReadRow
 from tallystick.store import layout
 from tallystick.store.schema import apply_steps, named_statements, shipped_steps
-from tallystick.store.sqlite.names import SQL, name_insert
+from tallystick.store.sqlite.names import SQL, name_insert, names_find
 from tallystick.store.sqlite.views import QUERIES, change_statement, write_statement
 from tallystick.store.sqlite.writer import event_insert
 
@@ -34,6 +34,8 @@ TOGETHER = {
     "event_insert": event_insert(1),
     "event_insert_8": event_insert(8),
     "name_insert_8": name_insert(8),
+    "names_find_1": names_find(1),
+    "names_find_8": names_find(8),
     **{f"write_8_{row_type.__name__}": write_statement(row_type, 8) for row_type in ROW_TYPES},
     **{f"change_1_{row_type.__name__}": change_statement(row_type, at, 1) for row_type, at in EVERY_CHANGE.items()},
     **{f"change_8_{row_type.__name__}": change_statement(row_type, at, 8) for row_type, at in EVERY_CHANGE.items()},

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import apsw
 import pytest
 
+from tallystick.app.custody import board_rests
 from tallystick.app.feed import Feed
 from tallystick.store.schema import apply_steps, shipped_steps
 from tallystick.store.sqlite import bulk, names
@@ -33,6 +34,19 @@ def test_any_number_of_rows_is_written_whole_and_in_order(count: int, connection
     rows = [(number, f"name {number}") for number in range(2, count + 2)]
     bulk.run(connection, name_insert, rows)
     assert stored(connection) == rows
+
+
+@pytest.mark.parametrize(("count", "steps"), [(1, 1), (3, 1), (27, 1), (32, 1), (33, 2)])
+def test_rows_that_fit_in_one_statement_are_one_step(count: int, steps: int, connection: apsw.Connection) -> None:
+    begun: list[str] = []
+
+    def note(_cursor: apsw.Cursor, sql: str, _values: object) -> bool:
+        begun.append(sql)
+        return True
+
+    connection.exec_trace = note
+    bulk.run(connection, name_insert, [(number, f"name {number}") for number in range(2, count + 2)])
+    assert len(begun) == steps
 
 
 def test_a_text_gets_one_number_however_often_it_comes(connection: apsw.Connection) -> None:
@@ -89,3 +103,8 @@ async def test_a_waiter_wakes_when_its_stream_is_beyond_what_it_knows_and_is_for
     given_up.cancel()
     await asyncio.sleep(0)
     assert feed._by_stream == {}
+
+
+@pytest.mark.parametrize(("took", "rests"), [(0.0, 1.0), (0.01, 1.0), (0.05, 5.0)])
+def test_a_board_that_takes_long_to_make_is_made_less_often(took: float, rests: float) -> None:
+    assert board_rests(took) == pytest.approx(rests)

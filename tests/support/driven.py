@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.clients import setups
@@ -81,6 +82,16 @@ class Stage(Place):
 
     def until_log(self, what, count=1):
         return eventually(lambda: found if len(found := self.log(what)) >= count else None, f"{count} × {what}")
+
+    def clients(self):
+        """Numbers of the scripted agents of this stage that run."""
+        found = []
+        for folder in Path("/proc").iterdir():
+            with suppress(OSError):
+                line = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
+                if AGENT.name.encode() in line and str(self.folder).encode() in line:
+                    found.append(int(folder.name))
+        return found
 
     def opens(self, name):
         (self.folder / name).touch()

@@ -21,6 +21,7 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.duties import Duties
 from tallystick.app.execute import Executor
 from tallystick.app.feed import Feed
+from tallystick.app.following import LEASE_EVENTS, OTHER_EVENTS, TASK_EVENTS, Following
 from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
 from tallystick.app.kept import KeptBlobs
@@ -37,6 +38,7 @@ from tallystick.core.directory import Agent
 from tallystick.core.identity import Actor, ActorKind, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.offers import Offer
+from tallystick.core.rows import DeliveryRow, TaskRow
 from tallystick.core.state import Work
 from tallystick.store.blobs import BlobStore
 from tallystick.store.interface import Store
@@ -177,19 +179,26 @@ class Hub:
         }
         absent = dict.fromkeys(set(Services.__struct_fields__) - parts.keys() - {"examine"})
         self.desk = Desk(Services(**parts, **absent))  # type: ignore[arg-type]
-        self.executor.follow = self._follow
+        self.executor.follow = self._following().committed
         self.executor.refused = Refusals(self.executor, self.clock).refused
         first = FirstThings(self.heads, self.executor, self.store, self.new_id, "owner", 1000)
         self._services: list[Any] = [Record(self.store, self.heads, self.clock), self.executor, first]
         self._services += [self.deliverer, self.duties]
 
-    def _follow(self, recorded: Any, rows: Any) -> None:
-        self.presence.committed(recorded, rows)
-        self.deliverer.committed(rows)
-        self.duties.committed(rows)
-        self.reaches.committed(recorded)
-        if not recorded.stream.startswith("tsk_"):
-            self.deliverer.look()
+    def _following(self) -> Following:
+        return Following(
+            events=(
+                (LEASE_EVENTS, self.presence.leased),
+                (TASK_EVENTS, self.reaches.committed),
+                (OTHER_EVENTS, lambda _: self.deliverer.look()),
+            ),
+            rows=(
+                (TaskRow, self.presence.task_changed),
+                (TaskRow, self.deliverer.task_changed),
+                (TaskRow, self.duties.task_changed),
+                (DeliveryRow, self.deliverer.delivery_changed),
+            ),
+        )
 
     async def __aenter__(self) -> Self:
         for service in self._services:
@@ -254,14 +263,14 @@ class Hub:
     async def outcome(self, task_id: str) -> list[reach.Reached]:
         """All that is told of a message to its end."""
         async with asyncio.timeout(PATIENCE):
-            return [reached async for reached in self.desk.reaches(self.guest(), task_id)]
+            return [reached async for reached in await self.desk.reaches(self.guest(), task_id)]
 
     async def told(self, task_id: str, what: str) -> AsyncIterator[reach.Reached]:
-        """All that is told of a message until it is that and it is for a person."""
+        """All that is told of a message until it is that."""
         async with asyncio.timeout(PATIENCE):
-            async for reached in self.desk.reaches(self.guest(), task_id):
+            async for reached in await self.desk.reaches(self.guest(), task_id):
                 yield reached
-                if (reached.what, reached.state) == (what, "input_required"):
+                if reached.what == what:
                     return
 
     async def reaches_(self, capability: str = "Count", **given: Any) -> reach.Reached:

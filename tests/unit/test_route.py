@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tallystick.core import commands as cmd
@@ -11,7 +12,8 @@ from tallystick.core.limits import Limits
 from tallystick.core.link import LINKS, is_suspected, link_of
 from tallystick.core.model import Promise
 from tallystick.core.offers import Offer
-from tallystick.core.route import addressed, domains_of, holders
+from tallystick.core.places import CONNECTIONS
+from tallystick.core.route import HEARD, addressed, domains_of, holders, promise_to
 from tests import oracle
 from tests.build import ANN, ASKER, HOME, OTHER, REVIEWER, SESSIONS, SPOKE, WORKER, World, agent, person
 
@@ -123,9 +125,8 @@ def test_a_holder_whose_provider_nobody_allowed_is_none(world: World) -> None:
 def test_where_all_holders_pull_the_one_that_offered_it_first_is_addressed(world: World) -> None:
     offer(world, WORKER, Offer("Sum"))
     offer(world, REVIEWER, Offer("Sum"))
-    assert addressed("Sum", HOME, world.directory) == WORKER
-    assert addressed("Count", HOME, world.directory) == "cap:Count"
-    assert addressed("Absent", HOME, world.directory) == "cap:Absent"
+    said = [addressed(spec, holders(spec, HOME, world.directory)) for spec in ("Sum", "Count", "Absent")]
+    assert said == [WORKER, "cap:Count", "cap:Absent"]
 
 
 def test_who_leaves_or_offers_something_else_holds_it_no_more(world: World) -> None:
@@ -168,6 +169,14 @@ def test_a_part_may_go_to_the_capability_that_its_whole_waits_for_before_and_aft
     begun_parent = begun(world)
     assert world.task(world.ask(to="cap:Count", parent=begun_parent)).assignee == "cap:Count"
     world.refuses_ask(ErrorCode.CONFLICT, to=SPOKE, capability="Count", parent=begun_parent)
+
+
+@pytest.mark.parametrize("connection", CONNECTIONS)
+def test_signs_of_life_change_a_promise_exactly_where_they_are_looked_for(world: World, connection: str) -> None:
+    asked = msgspec.structs.replace(world.directory.agents[WORKER], connection=connection)
+    signs = [(live, reachable) for live in (False, True) for reachable in (False, True)]
+    said = {promise_to(asked, world.directory, live=live, reachable=reachable) for live, reachable in signs}
+    assert (len(said) > 1) == (connection in HEARD)
 
 
 def test_a_holder_that_this_caller_does_not_see_promises_it_nothing(world: World) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from tallystick.core.mention import (
     nearest,
     parse_address,
 )
-from tallystick.core.route import addressed, domains_of
+from tallystick.core.route import addressed, domains_of, holders
 
 _GUESTS_KEPT = 1024
 
@@ -44,7 +45,7 @@ class Ground:
         self.s = services
         self._made_here = f"{services.home}/worktrees/"
         self._last: dict[str, str] = {}
-        self._messages: dict[tuple[str, str], str] = {}
+        self._messages: OrderedDict[tuple[str, str], str] = OrderedDict()
         """By sender and id of a message: its task."""
         self._guests: dict[tuple[int, str, str], tuple[CallerFacts, Guest]] = {}
         self._guests_in: Directory | None = None
@@ -343,7 +344,8 @@ class Ground:
             return guest.actor.id, ""
         if isinstance(parsed, Capability):
             seen = domains_of(guest.actor.id, guest.facts.domains, self.directory)
-            return addressed(parsed.name, guest.workspace, self.directory, seen, guest.actor.id), ""
+            found = holders(parsed.name, guest.workspace, self.directory, seen, guest.actor.id)
+            return addressed(parsed.name, found), ""
         raise invalid(f"{address!r} is a room, and rooms do not take tasks.", "Address an agent: @name.")
 
     def _role(self, guest: Guest, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -110,15 +110,14 @@ class Sailed(Form, frozen=True, kw_only=True):
 
 
 class Reached(Form, frozen=True, kw_only=True):
-    """One thing that happened to a message. `what`: `moved`, `begun`, `progress`, `unverified`, and at last `result` or
-    `failed`."""
+    """One thing that happened to a message. `what`: first `waits` where nothing is to be told of it yet, then `begun`,
+    `progress` and `unverified`, and at last `result` or `failed`."""
 
     task_id: str
     what: str
     link: str
-    state: str
-    reason: str
     version: int
+    """Of the task when it happened."""
     spoke: str = ""
     text: str = ""
     """Of progress."""
@@ -131,6 +130,10 @@ class Reached(Form, frozen=True, kw_only=True):
     """Of a failure: one of the codes of errors, `timeout`, `unverified` or `canceled`."""
     message: str = ""
     remedy: str = ""
+
+
+ENDS: Final = ("result", "failed")
+"""After these nothing more is told."""
 
 
 class LinkShown(Form, frozen=True, kw_only=True):

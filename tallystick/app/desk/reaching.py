@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from tallystick.app.desk import reach
@@ -21,7 +21,7 @@ from tallystick.core.identity import HOST, Prefix, is_id, short
 from tallystick.core.link import link_of
 from tallystick.core.model import BlobReference, Brief, ExternalReference, GitReference, Reference, as_typed
 from tallystick.core.offers import wanted
-from tallystick.core.route import Holder, addressed, holders
+from tallystick.core.route import Holder, addressed
 from tallystick.core.state import Task, Work
 
 _TO: Final = ("one", "all")
@@ -38,12 +38,15 @@ class Reaching(Anchoring, RouteTable, Evidence):
         id) is the first one, whatever has become of it."""
         actor = self.writer(guest)
         self._check(form)
-        await self._check_shape(guest, form)
+        domains = (form.domain,) if form.domain else self.seen_domains(guest)
+        found = self.s.routing.holders(form.capability, guest.workspace, domains, guest.actor.id)
+        await self._check_shape(guest, form, found)
         msg_id = form.msg_id or self.s.new_id(Prefix.MESSAGE)
         trace = await self._trace_of(guest, form)
-        to = self._every(guest, form) if form.to == "all" else [None]
+        to = self._every(form, found) if form.to == "all" else [None]
         inputs = await self._inputs(guest, form, msg_id, to[0])
-        messages = [self._message(guest, form, msg_id, trace, holder, inputs) for holder in to]
+        address = addressed(form.capability, found)
+        messages = [self._message(guest, form, msg_id, trace, holder, address, inputs) for holder in to]
         if len(messages) == 1:
             outcomes = [await self.s.executor.execute(messages[0], actor)]
         else:
@@ -71,11 +74,9 @@ class Reaching(Anchoring, RouteTable, Evidence):
         if form.trace and not is_id(form.trace, Prefix.TRACE):
             raise invalid("The trace id is not valid.", "Send `trc_` and a ULID, or none for a new trace.")
 
-    async def _check_shape(self, guest: Guest, form: reach.Sail) -> None:
+    async def _check_shape(self, guest: Guest, form: reach.Sail, found: Sequence[Holder]) -> None:
         """Refuse what no holder takes, before it is a task. At the hand-over it is checked again: by then there may be
         other holders. What was stored once is not refused when it is sent again."""
-        domains = (form.domain,) if form.domain else self.seen_domains(guest)
-        found = holders(form.capability, guest.workspace, self.directory, domains, guest.actor.id)
         schemas = {holder.offer.schema: "" for holder in found}
         if not schemas or "" in schemas:
             return
@@ -118,9 +119,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
         if parts and not any(sees(str(row["workspace"])) or me in (row["assignee"], row["requester"]) for row in parts):
             raise denied("That trace is of another workspace.", "Send none: the message gets a trace of its own.")
 
-    def _every(self, guest: Guest, form: reach.Sail) -> list[Holder | None]:
-        domains = (form.domain,) if form.domain else self.seen_domains(guest)
-        found = holders(form.capability, guest.workspace, self.directory, domains, guest.actor.id)
+    def _every(self, form: reach.Sail, found: Sequence[Holder]) -> list[Holder | None]:
         status = self.s.routing.status
         there = [h for h in found if h.offer.standing or not form.at_once or status(h.agent) != "offline"]
         if len(found) > self.s.limits.dispatch_parts:
@@ -135,11 +134,13 @@ class Reaching(Anchoring, RouteTable, Evidence):
         msg_id: str,
         trace: str,
         holder: Holder | None,
+        address: str,
         inputs: tuple[Reference, ...],
     ) -> cmd.SubmitTask:
+        """The request; `holder` is the one of all that it is for, else it goes to `address`."""
         seconds = form.timeout_ms / 1000 if form.timeout_ms is not None else self.s.limits.reach_seconds
         spec = form.capability
-        to = self._assignee(guest, form, holder)
+        to = holder.agent.agent_id if holder is not None else address
         return cmd.SubmitTask(
             task_id=self.s.new_id(Prefix.TASK),
             workspace=guest.workspace,
@@ -203,12 +204,6 @@ class Reaching(Anchoring, RouteTable, Evidence):
                 "Refer to the part that is needed, or put it where the other side can read it and give a URL.",
             )
 
-    def _assignee(self, guest: Guest, form: reach.Sail, holder: Holder | None) -> str:
-        if holder is not None:
-            return holder.agent.agent_id
-        domains = (form.domain,) if form.domain else self.seen_domains(guest)
-        return addressed(form.capability, guest.workspace, self.directory, domains, guest.actor.id)
-
     def _sailed(self, guest: Guest, outcomes: list[Outcome], msg_id: str) -> reach.Sailed:
         works = [outcome.work for outcome in outcomes if outcome.work is not None]
         first = works[0].task
@@ -227,13 +222,11 @@ class Reaching(Anchoring, RouteTable, Evidence):
     def _remember_message(self, guest: Guest, msg_id: str, task_id: str) -> None:
         self._messages[guest.actor.id, msg_id] = task_id
         if len(self._messages) > _MESSAGES_KEPT:
-            del self._messages[next(iter(self._messages))]
+            self._messages.popitem(last=False)
 
     async def reaches(self, guest: Guest, task: str) -> AsyncIterator[reach.Reached]:
         """Where a message is, then all that happens to it, ending with its result or failure."""
-        task_id = await self.task_id(guest, task)
-        async for reached in self.s.reaches.follow(task_id):
-            yield reached
+        return self.s.reaches.follow(await self.task_id(guest, task))
 
     async def retreat(self, guest: Guest, message: str) -> reach.LinkShown:
         """Take a message back: what was not begun waits again and is tried later; what was begun is refused, unless its

@@ -49,7 +49,7 @@ class RouteTable(Ground):
         return sorted(found, key=lambda pair: (pair[0].offer.name, pair[0].offer.version, pair[0].agent.alias))
 
     def _route(self, holder: Holder, workspace: str) -> reach.RouteShown:
-        agent, offer = holder
+        agent, offer = holder.agent, holder.offer
         place = self.directory.workspaces[workspace]
         last = self.s.routing.last_seen(agent)
         held, status = self._why_held(agent, place), self.s.routing.status(agent)

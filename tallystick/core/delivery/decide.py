@@ -83,7 +83,8 @@ def _lease(work: Work, c: cmd.LeaseDelivery, ctx: Context, _sofar: Any) -> ev.De
     if ctx.outstanding >= slots:
         raise conflict("Every slot of the recipient is taken.", "It is tried again when one is free.")
     return ev.DeliveryLeased(
-        **_place(work.task),
+        state=work.task.state,
+        reason=work.task.reason,
         delivery_id=c.delivery_id,
         session=c.session,
         intent_id=c.intent_id,
@@ -119,10 +120,12 @@ def _intended(work: Work | None, delivery_id: str) -> Delivery:
 
 def _begin(work: Work, c: cmd.BeginDelivery, ctx: Context, _sofar: Any) -> ev.DeliveryBegun:
     recipient = ctx.directory.agents.get(_intended(work, c.delivery_id).recipient)
-    said: dict[str, Any] = {"proof": c.proof, "evidence": c.evidence}
+    proof, evidence = c.proof, c.evidence
     if recipient is not None and recipient.connection == "spoke":
-        said = {"proof": c.evidence}  # it says so itself, and only once it has stored it
-    return ev.DeliveryBegun(state=S.WORKING, delivery_id=c.delivery_id, witness=c.witness, **said)
+        proof, evidence = c.evidence, ""  # it says so itself, and only once it has stored it
+    return ev.DeliveryBegun(
+        state=S.WORKING, delivery_id=c.delivery_id, witness=c.witness, proof=proof, evidence=evidence
+    )
 
 
 def _return(work: Work, c: cmd.ReturnDelivery, ctx: Context, _sofar: Any) -> ev.TaskEvent:

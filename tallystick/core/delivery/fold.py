@@ -27,11 +27,16 @@ def evolve(deliveries: tuple[Delivery, ...], recorded: ev.Recorded, task: Task) 
 
 _ENDINGS = {S.FAILED: "failed", S.CANCELED: "canceled", S.REJECTED: "rejected", S.COMPLETED: "settled"}
 
+_RESTS = frozenset({ev.TurnEnded, ev.QuestionAsked})
+"""What may end a turn with the task in other hands."""
+
 
 def _rested(ds: tuple[Delivery, ...], r: ev.Recorded, task: Task) -> tuple[Delivery, ...]:
     """A turn that ended with the task in other hands was a prompt carried out: nothing of it is in doubt."""
+    if type(r.event) not in _RESTS:
+        return ds
     waits = task.state is S.INPUT_REQUIRED and task.reason is not R.UNVERIFIED and task.turns and not task.running
-    if not waits or not isinstance(r.event, ev.TurnEnded | ev.QuestionAsked):
+    if not waits:
         return ds
     return tuple(replace(d, intent="performed", updated_at=r.at) if d.intent == "intended" else d for d in ds)
 
@@ -41,11 +46,11 @@ def _end(d: Delivery, at: float, how: str) -> Delivery:
     return replace(d, ended=how, due_at=0.0, updated_at=at, intent=intent)
 
 
-def _add(d: Delivery, at: float, *facts: FactSeen, **changes: Any) -> Delivery:
+def _and(facts: tuple[FactSeen, ...], new: tuple[FactSeen, ...]) -> tuple[FactSeen, ...]:
+    """The facts of a delivery and what was seen now; who said one first has said it."""
     # A pull take says claimed, admitted and working at once; the proof of recording may come later, or before it.
-    known = {f.fact: f for f in (*facts, *d.facts)}
-    ordered = tuple([known[fact] for fact in ev.FACT_ORDER if fact in known])
-    return replace(d, facts=ordered, updated_at=at, **changes)
+    known = {f.fact: f for f in (*new, *facts)}
+    return tuple(filter(None, map(known.get, ev.FACT_ORDER)))
 
 
 def _only(
@@ -54,7 +59,7 @@ def _only(
     return tuple([change(d) if d.delivery_id == delivery_id else d for d in deliveries])
 
 
-def _new(r: ev.Recorded, task: Task, delivery_id: str, kind: str, recipient: str, **given: Any) -> Delivery:
+def _new(r: ev.Recorded, task: Task, delivery_id: str, kind: str, recipient: str, session: str = "") -> Delivery:
     facts = (FactSeen(Fact.ACCEPTED, r.at, "host"), FactSeen(Fact.PERSISTED, r.at, "host"))
     return Delivery(
         delivery_id=delivery_id,
@@ -65,8 +70,8 @@ def _new(r: ev.Recorded, task: Task, delivery_id: str, kind: str, recipient: str
         facts=facts,
         created_at=r.at,
         updated_at=r.at,
+        session=session,
         due_at=r.at if kind in ("assignment", "change") else 0.0,
-        **given,
     )
 
 
@@ -85,7 +90,15 @@ def _claimed(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TaskClaimed, _t: Ta
 
     def change(d: Delivery) -> Delivery:
         intent = "intended" if d.intent == "unverified" else d.intent  # the recipient itself tells that it has it
-        return _add(d, r.at, *facts, session=e.session, due_at=0.0, unverified=False, intent=intent)
+        return replace(
+            d,
+            facts=_and(d.facts, facts),
+            session=e.session,
+            due_at=0.0,
+            unverified=False,
+            intent=intent,
+            updated_at=r.at,
+        )
 
     return _only(ds, e.delivery_id, change)
 
@@ -103,10 +116,8 @@ def _inferred(ds: tuple[Delivery, ...], r: ev.Recorded) -> tuple[Delivery, ...]:
         return ds
     if not last.has(Fact.WORKING) or last.has(Fact.RECORDED):
         return ds
-    return (
-        *ds[:-1],
-        _add(last, r.at, FactSeen(Fact.RECORDED, r.at, r.actor.session or r.actor.id, "inferred: its next call")),
-    )
+    fact = FactSeen(Fact.RECORDED, r.at, r.actor.session or r.actor.id, "inferred: its next call")
+    return (*ds[:-1], replace(last, facts=_and(last.facts, (fact,)), updated_at=r.at))
 
 
 def _recorded(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryRecorded, _t: Task) -> tuple[Delivery, ...]:
@@ -114,30 +125,33 @@ def _recorded(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryRecorded, 
 
     def change(d: Delivery) -> Delivery:
         kept = tuple(f for f in d.facts if f.fact is not Fact.RECORDED or e.proof.startswith("inferred"))
-        return _add(replace(d, facts=kept), r.at, fact)
+        return replace(d, facts=_and(kept, (fact,)), updated_at=r.at)
 
     return _only(ds, e.delivery_id, change)
 
 
 def _assignment_id(ds: tuple[Delivery, ...]) -> str:
-    return next((d.delivery_id for d in reversed(ds) if d.kind in ("assignment", "change")), "")
+    for d in reversed(ds):
+        if d.kind in ("assignment", "change"):
+            return d.delivery_id
+    return ""
 
 
 def _handed_in(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.ResultHandedIn, _t: Task) -> tuple[Delivery, ...]:
     who = e.session or e.holder
-    facts = [
+    facts = (
         FactSeen(Fact.CLAIMED, r.at, who, f"fence {e.fence}"),
         FactSeen(Fact.ADMITTED, r.at, "policy", "rule member"),
         FactSeen(Fact.RECORDED, r.at, who, "inferred: its next call"),
         FactSeen(Fact.WORKING, r.at, who, "submit"),
         FactSeen(Fact.SUBMITTED, r.at, who, _evidence(e)),
-    ]
+    )
 
     def change(d: Delivery) -> Delivery:
         if not d.open:
             return d
         intent = "performed" if d.intent else ""
-        return _add(d, r.at, *facts, due_at=0.0, unverified=False, intent=intent)
+        return replace(d, facts=_and(d.facts, facts), due_at=0.0, unverified=False, intent=intent, updated_at=r.at)
 
     return _only(ds, _assignment_id(ds), change)
 
@@ -174,7 +188,7 @@ def _doubt_settled(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DoubtSettled,
         if not d.in_flight or e.outcome == "cancel":
             return d
         if e.outcome == "done":
-            return _add(d, r.at, fact, unverified=False, intent="performed")
+            return replace(d, facts=_and(d.facts, (fact,)), unverified=False, intent="performed", updated_at=r.at)
         return replace(d, unverified=False, intent="refuted")
 
     return _again("failed")(tuple(change(d) for d in ds), r, e, task) if e.outcome != "cancel" else ds
@@ -214,15 +228,15 @@ def _leased(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryLeased, _t: 
     return _only(
         ds,
         e.delivery_id,
-        lambda d: _add(
+        lambda d: replace(
             d,
-            r.at,
-            *facts,
+            facts=_and(d.facts, facts),
             session=e.session,
             recipient=e.recipient or d.recipient,
             due_at=0.0,
             intent_id=e.intent_id,
             intent="intended",
+            updated_at=r.at,
         ),
     )
 
@@ -232,7 +246,7 @@ def _begun(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryBegun, _t: Ta
         FactSeen(Fact.RECORDED, r.at, e.witness, e.proof),
         FactSeen(Fact.WORKING, r.at, e.witness, "auto"),
     )
-    return _only(ds, e.delivery_id, lambda d: _add(d, r.at, *facts))
+    return _only(ds, e.delivery_id, lambda d: replace(d, facts=_and(d.facts, facts), updated_at=r.at))
 
 
 def _returned(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.DeliveryReturned, task: Task) -> tuple[Delivery, ...]:
@@ -267,7 +281,7 @@ def _turn_started(ds: tuple[Delivery, ...], r: ev.Recorded, e: ev.TurnStarted, t
         if not d.open or d.delivery_id not in (work, e.delivery_id):
             return d
         if d.delivery_id != work:
-            return _add(d, r.at, *facts, session=e.session, due_at=0.0)
+            return replace(d, facts=_and(d.facts, facts), session=e.session, due_at=0.0, updated_at=r.at)
         # That it goes on was found in the session's own history: the host reconciled it.
         return replace(d, intent="intended", unverified=False, prompted=True, updated_at=r.at)
 

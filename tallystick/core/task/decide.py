@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from tallystick.core import commands as cmd
+from tallystick.core.directory import Directory
 from tallystick.core.errors import Refused, conflict, denied, invalid, not_found
 from tallystick.core.events import TaskEvent
-from tallystick.core.identity import ActorKind, short
+from tallystick.core.identity import Actor, ActorKind, short
 from tallystick.core.model import place
 from tallystick.core.route import agent_mode, is_stopped
 from tallystick.core.state import Context, Task, Unchanged, Work
@@ -25,7 +27,7 @@ def decide(
 
     None: the table allows it, and what happens is for the next machine to say.
     """
-    if isinstance(command, cmd.SubmitTask):
+    if type(command) is cmd.SubmitTask:
         return submit(command, ctx)
     if work is None:
         raise missing(command.task_id)
@@ -56,8 +58,10 @@ def check_actor(task: Task, ctx: Context, row: Transition) -> None:
     """Who may do it. Asked before a repeat is recognised: also that a task exists is told only to those who see it."""
     if not _sees(task, ctx):
         raise missing(task.task_id)
-    if not any(has_role(role, task, ctx) for role in row.by):
-        raise _not_yours(task, ctx, row)
+    for role in row.by:
+        if has_role(role, task, ctx):
+            return
+    raise _not_yours(task, ctx, row)
 
 
 def check(task: Task, command: cmd.TaskCommand, ctx: Context, row: Transition) -> None:
@@ -69,7 +73,7 @@ def check(task: Task, command: cmd.TaskCommand, ctx: Context, row: Transition) -
             f"Task {short(task.task_id)} has changed since version {command.base}: it is at {task.version}.",
             f"Look at it again with `tally show {short(task.task_id)}`, then decide.",
         )
-    if isinstance(command, cmd.HolderCommand) and row.fenced:
+    if row.fenced and isinstance(command, cmd.HolderCommand):
         check_fence(task, command, ctx)
     if Role.HOLDER in row.by and not row.after_cancel and ctx.actor.kind is not ActorKind.HOST:
         _check_may_write(task, ctx)
@@ -101,21 +105,37 @@ def _sees(task: Task, ctx: Context) -> bool:
 
 def has_role(role: Role, task: Task, ctx: Context) -> bool:
     """Whether the actor is that to the task."""
-    actor = ctx.actor
-    if role is Role.ANYONE:
-        return True
-    if role is Role.PERSON or role is Role.HOST:
-        return actor.kind.value == role.value
-    if role is Role.HOLDER:
-        return bool(task.holder) and task.holder == actor.id and (not task.session or task.session == actor.session)
-    if role is Role.LAST_HOLDER:
-        return bool(task.last_holder) and task.last_holder == actor.id and not task.holder
-    if role is Role.REVIEWER:
-        return actor.id == task.turn or actor.id == reviewer_of(task, ctx.directory)
-    if role is Role.COORDINATOR:
-        place = ctx.directory.workspaces.get(task.workspace)
-        return place is not None and bool(actor.id) and place.coordinator == actor.id
-    return bool(actor.id) and actor.id == {Role.REQUESTER: task.requester, Role.ASSIGNEE: task.assignee}[role]
+    return _ROLES[role](task, ctx.actor, ctx.directory)
+
+
+def _is_holder(task: Task, actor: Actor, _: Directory) -> bool:
+    return bool(task.holder) and task.holder == actor.id and (not task.session or task.session == actor.session)
+
+
+def _is_last_holder(task: Task, actor: Actor, _: Directory) -> bool:
+    return bool(task.last_holder) and task.last_holder == actor.id and not task.holder
+
+
+def _is_reviewer(task: Task, actor: Actor, directory: Directory) -> bool:
+    return actor.id == task.turn or actor.id == reviewer_of(task, directory)
+
+
+def _is_coordinator(task: Task, actor: Actor, directory: Directory) -> bool:
+    place = directory.workspaces.get(task.workspace)
+    return place is not None and bool(actor.id) and place.coordinator == actor.id
+
+
+_ROLES: Final[dict[Role, Callable[[Task, Actor, Directory], bool]]] = {
+    Role.ANYONE: lambda _task, _actor, _directory: True,
+    Role.REQUESTER: lambda task, actor, _: bool(actor.id) and actor.id == task.requester,
+    Role.ASSIGNEE: lambda task, actor, _: bool(actor.id) and actor.id == task.assignee,
+    Role.HOLDER: _is_holder,
+    Role.LAST_HOLDER: _is_last_holder,
+    Role.REVIEWER: _is_reviewer,
+    Role.COORDINATOR: _is_coordinator,
+    Role.PERSON: lambda _task, actor, _: actor.kind is ActorKind.PERSON,
+    Role.HOST: lambda _task, actor, _: actor.kind is ActorKind.HOST,
+}
 
 
 def _not_yours(task: Task, ctx: Context, row: Transition) -> Refused:

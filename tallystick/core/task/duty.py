@@ -58,16 +58,18 @@ def _duties(work: Work, limits: Limits) -> list[Duty]:
         return found
     if task.cancel_requested_at and _for_host_to_end(work):
         found.append(Duty(task.cancel_requested_at, DutyKind.CONFIRM_CANCEL))
-    if task.reason is R.CHECKING:
-        found.append(Duty(task.updated_at, DutyKind.CHECK))
-    if task.reason is R.COMPENSATING:
-        found.append(Duty(task.updated_at, DutyKind.COMPENSATE))
-    if task.rounds >= limits.rounds and task.reason not in (R.FROZEN, R.UNVERIFIED, R.COMPENSATING):
+    if task.reason in _AT_ONCE:
+        found.append(Duty(task.updated_at, _AT_ONCE[task.reason]))
+    if task.rounds >= limits.rounds and task.reason not in _NOT_FROZEN:
         found.append(Duty(task.updated_at, DutyKind.FREEZE))
     found += _timers(work, limits)
     return found
 
 
+_AT_ONCE = {R.CHECKING: DutyKind.CHECK, R.COMPENSATING: DutyKind.COMPENSATE}
+"""What is due as soon as a task waits for it."""
+_NOT_FROZEN = (R.FROZEN, R.UNVERIFIED, R.COMPENSATING)
+"""What waits for these does not go back and forth any more."""
 _NOT_BOUND = (R.CHECKING, R.REVIEW, R.COMPENSATING, R.UNVERIFIED)
 """While a task waits for these its deadline does not bind: a review never expires, it ages."""
 
@@ -75,11 +77,14 @@ _NOT_BOUND = (R.CHECKING, R.REVIEW, R.COMPENSATING, R.UNVERIFIED)
 def _timers(work: Work, limits: Limits) -> list[Duty]:
     task = work.task
     found: list[Duty] = []
-    if task.lease_until and (task.state is S.WORKING or work.in_flight):
-        found.append(Duty(task.lease_until, DutyKind.DOUBT if work.in_flight else DutyKind.LAPSE))
+    if task.lease_until:
+        if work.in_flight:
+            found.append(Duty(task.lease_until, DutyKind.DOUBT))
+        elif task.state is S.WORKING:
+            found.append(Duty(task.lease_until, DutyKind.LAPSE))
     if task.deadline_at and not task.handed_in_at and task.reason not in _NOT_BOUND:
         found.append(Duty(task.deadline_at, DutyKind.EXPIRE))
-    if task.reason is R.PERMISSION:
+    if task.permissions and task.reason is R.PERMISSION:
         waiting = [p for p in task.permissions if not p.decision]
         found += [Duty(p.requested_at + limits.permission_seconds, DutyKind.PERMISSION) for p in waiting]
     return found

@@ -13,7 +13,7 @@ from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind
 from tallystick.core.model import FINAL_STATES, Spent
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
-from tallystick.core.state import Permission, Said, Task
+from tallystick.core.state import TASK_SAME, Permission, Said, Task
 
 _MESSAGES: dict[type, str] = {
     ev.TaskSubmitted: "brief",
@@ -39,7 +39,7 @@ _TO_ANYBODY = frozenset(
     }
 )
 """What takes a task out of the hands that had it: one for a capability waits for any holder again."""
-_OF_TURNS = (ev.TurnStarted, ev.TurnNoted, ev.TurnEnded)
+_OF_TURNS = frozenset({ev.TurnStarted, ev.TurnNoted, ev.TurnEnded})
 
 
 def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
@@ -50,18 +50,21 @@ def evolve(task: Task | None, recorded: ev.Recorded) -> Task:
 def moved(task: Task | None, recorded: ev.Recorded) -> Task:
     """The same but for whose turn it is: that is worked out from it."""
     event = recorded.event
-    if isinstance(event, ev.TaskSubmitted):
+    if type(event) is ev.TaskSubmitted:
         return _submitted(recorded, event)
     if task is None:
         raise ValueError(f"{recorded.stream} begins with {type(event).__name__}")
     change = _CHANGES.get(type(event), _nothing)
     changes = change(task, recorded, event)
     changes.update(_common(task, recorded, event))
-    is_nobodys = changes["state"] is S.SUBMITTED or changes["reason"] is R.INBOUND
-    if task.route and type(event) in _TO_ANYBODY and is_nobodys:
+    if task.route and type(event) in _TO_ANYBODY and _is_nobodys(changes):
         changes["assignee"] = task.route  # the host chooses anew
     after = replace(task, **changes)
     return _withdrawn(after) if after.permissions else after
+
+
+def _is_nobodys(changes: dict[str, Any]) -> bool:
+    return changes["state"] is S.SUBMITTED or changes["reason"] is R.INBOUND
 
 
 def with_turn(before: Task | None, after: Task, event: ev.Happened, turn: str) -> Task:
@@ -95,7 +98,7 @@ def _common(task: Task, r: ev.Recorded, e: Any) -> dict[str, Any]:
     if kind:
         changes["messages"] = (*task.messages, Said(e.message_id, kind, r.actor.id, r.at, r.version))
         changes["rounds"] = 0 if _human(r) or kind == "result" else task.rounds + 1
-    if not isinstance(e, _OF_TURNS):
+    if type(e) not in _OF_TURNS:
         changes["said_version"] = r.version
     return changes
 
@@ -104,38 +107,23 @@ def _human(r: ev.Recorded) -> bool:
     return r.actor.kind is ActorKind.PERSON
 
 
-_ASKED = (
-    "assignee expects done_when reviewer deadline_at digest parent retry_of depth "
-    "on_failure compensates domains group retry stall_seconds reply_to forwards traceparent inputs repository "
-    "base_commit budget provider promise level rule wake fresh fork_of"
-).split()
-_asked = attrgetter(*_ASKED)
+_same = attrgetter(*TASK_SAME)
 
 
 def _submitted(r: ev.Recorded, e: ev.TaskSubmitted) -> Task:
-    return Task(
-        task_id=r.stream,
-        workspace=r.workspace,
-        trace=r.trace,
-        title=e.text.title if e.text else "",
-        state=e.state,
-        reason=e.reason,
-        turn="",
-        requester=e.requester,
-        subject=e.subject,
-        created_at=r.at,
-        updated_at=r.at,
-        version=r.version,
+    title = e.text.title if e.text else ""
+    return Task(  # type: ignore[misc]
+        *(r.stream, r.workspace, r.trace, title, r.at, r.at, r.version),
+        *_same(e),
         session_wanted=e.session,
         capability=e.capability or _named(e.assignee),
         route=e.assignee if _named(e.assignee) else "",
         key=r.key,
         turn_version=r.version,
-        said_version=r.version,
         messages=(Said(e.message_id, "brief", r.actor.id, r.at, r.version),),
         rounds=0 if _human(r) else 1,
         closed_at=r.at if e.state in FINAL_STATES else 0.0,
-        **dict(zip(_ASKED, _asked(e), strict=True)),
+        said_version=r.version,
     )
 
 

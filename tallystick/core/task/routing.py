@@ -6,27 +6,38 @@ Whoever may not see a holder is told the same as where there is none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
 from tallystick.core.errors import ErrorCode, Refused, invalid
 from tallystick.core.identity import CAPABILITY_PREFIX, HOST, ActorKind
 from tallystick.core.model import Promise
-from tallystick.core.route import domains_of, holders
+from tallystick.core.route import Holder, domains_of, holders
 from tallystick.core.state import Context, Task
 
 RETRIES: Final = ("", "none")
 
 
-class Asked(NamedTuple):
+class Asked(msgspec.Struct, frozen=True, gc=False):
     """A capability that is asked for, and from whom it may come."""
 
     spec: str
     workspace: str
     domains: tuple[str, ...]
     requester: str
+    found: Sequence[Holder]
+    """Who holds it for this requester."""
     at_once: bool = False
+
+
+def _asked(
+    spec: str, workspace: str, domains: tuple[str, ...], requester: str, ctx: Context, *, at_once: bool = False
+) -> Asked:
+    found = holders(spec, workspace, ctx.directory, domains, requester)
+    return Asked(spec, workspace, domains, requester, found, at_once)
 
 
 def asked(c: cmd.SubmitTask, requester: str, ctx: Context) -> Asked | None:
@@ -44,7 +55,7 @@ def asked(c: cmd.SubmitTask, requester: str, ctx: Context) -> Asked | None:
     )
     if c.domain and seen and c.domain not in seen:
         raise no_route(spec)
-    return Asked(spec, c.workspace, (c.domain,) if c.domain else seen, requester, c.at_once)
+    return _asked(spec, c.workspace, (c.domain,) if c.domain else seen, requester, ctx, at_once=c.at_once)
 
 
 def check_remedy(target: str, workspace: str, asked: Asked | None, ctx: Context) -> None:
@@ -60,17 +71,16 @@ def check_remedy(target: str, workspace: str, asked: Asked | None, ctx: Context)
 def again(task: Task, assignee: str, ctx: Context) -> Asked | None:
     """What capability a task is given to somebody else for: another one, or the same of a named spoke."""
     if assignee.startswith(CAPABILITY_PREFIX):
-        return Asked(assignee.removeprefix(CAPABILITY_PREFIX), task.workspace, task.domains, task.requester)
+        return _asked(assignee.removeprefix(CAPABILITY_PREFIX), task.workspace, task.domains, task.requester, ctx)
     agent = ctx.directory.agents.get(assignee)
-    is_spoke = agent is not None and agent.connection == "spoke"
-    return (
-        Asked(task.capability, task.workspace, task.domains, task.requester) if is_spoke and task.capability else None
-    )
+    if not task.capability or agent is None or agent.connection != "spoke":
+        return None
+    return _asked(task.capability, task.workspace, task.domains, task.requester, ctx)
 
 
 def check_holder(assignee: str, wanted: Asked, ctx: Context) -> Agent | None:
     """The named agent, if it holds what is asked for; None where the host is to choose and may."""
-    found = holders(wanted.spec, wanted.workspace, ctx.directory, wanted.domains, wanted.requester)
+    found = wanted.found
     if not assignee.startswith(CAPABILITY_PREFIX):
         named = next((holder.agent for holder in found if holder.agent.agent_id == assignee), None)
         if named is None:
@@ -104,10 +114,9 @@ def no_route(spec: str, versions: Sequence[str] = ()) -> Refused:
 
 def promise(wanted: Asked, ctx: Context) -> Promise:
     """What is promised where the host chooses: as good as the best of the holders. It is stored in any case."""
-    found = holders(wanted.spec, wanted.workspace, ctx.directory, wanted.domains, wanted.requester)
-    if any(holder.agent.agent_id in ctx.live for holder in found):
+    if any(holder.agent.agent_id in ctx.live for holder in wanted.found):
         return Promise.LIVE
-    return Promise.MAILBOX if any(holder.offer.standing for holder in found) else Promise.OFFLINE
+    return Promise.MAILBOX if any(holder.offer.standing for holder in wanted.found) else Promise.OFFLINE
 
 
 def patience(c: cmd.SubmitTask, ctx: Context) -> float:

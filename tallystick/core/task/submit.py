@@ -170,14 +170,23 @@ def _check_modes(workspace: str, ctx: Context) -> None:
     place = ctx.directory.workspaces.get(workspace)
     if place is None:
         raise not_found("There is no such workspace.", "List them with `tally workspace`.")
-    held = ((ctx.directory.mode, "The host", "all"), (place.mode, f"Workspace {place.name}", "workspace"))
-    for mode, what, target in held:
-        if mode in ("stopped", "draining") and ctx.actor.kind is not ActorKind.HOST:
-            raise Refused(
-                ErrorCode.UNAVAILABLE,
-                f"{what} is {mode} by a person and takes no new work.",
-                f"A person lets it go on with `tally resume {target}`.",
-            )
+    if ctx.actor.kind is ActorKind.HOST:
+        return
+    if ctx.directory.mode in _NOTHING_NEW:
+        raise _held_back("The host", ctx.directory.mode, "all")
+    if place.mode in _NOTHING_NEW:
+        raise _held_back(f"Workspace {place.name}", place.mode, "workspace")
+
+
+_NOTHING_NEW: Final = ("stopped", "draining")
+
+
+def _held_back(what: str, mode: str, target: str) -> Refused:
+    return Refused(
+        ErrorCode.UNAVAILABLE,
+        f"{what} is {mode} by a person and takes no new work.",
+        f"A person lets it go on with `tally resume {target}`.",
+    )
 
 
 def _check_not_stopped(workspace: str, ctx: Context) -> None:
@@ -272,7 +281,9 @@ def _check_forks(session: SessionState) -> None:
 def check_cycle(assignee: str, ctx: Context, *, by_host: bool = False) -> None:
     """A → B → A is refused: whoever waits for a piece of work cannot be given a part of it. What the host asks for by
     itself is no part of anything, unless `by_host` says that it is; a capability waits for nothing, its holders do."""
-    if not assignee or assignee.startswith(CAPABILITY_PREFIX) or (ctx.actor.kind is ActorKind.HOST and not by_host):
+    if not ctx.ancestors or not assignee or assignee.startswith(CAPABILITY_PREFIX):
+        return
+    if ctx.actor.kind is ActorKind.HOST and not by_host:
         return
     for task in ctx.ancestors:
         if assignee in (task.requester, task.assignee):

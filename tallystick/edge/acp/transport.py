@@ -14,14 +14,14 @@ from typing import Final
 from tallystick.app.driving import Driving
 from tallystick.app.ports import Admission, Began, Envelope, Plan, Receipt
 from tallystick.core.directory import Agent
-from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.errors import Refused
 from tallystick.core.identity import Prefix
-from tallystick.core.model import Fact, Reason, TaskState
 from tallystick.core.state import Work
-from tallystick.edge.acp import words
 from tallystick.edge.acp.around import Around
+from tallystick.edge.acp.following import Following, wanted
+from tallystick.edge.acp.history import History
 from tallystick.edge.acp.session import Session
-from tallystick.edge.acp.turn import Ended, Running
+from tallystick.edge.acp.turn import Running
 
 _BEAT: Final = 5.0
 """Seconds between two signs of life of what the host looks after."""
@@ -47,6 +47,8 @@ class AcpTransport:
         self.freed: Callable[[str], None] = lambda _agent: None
         """Told of an agent one of whose sessions has come to rest."""
         around.driving.modes_changed = self._halt
+        self._history = History(around.driving, self.close)
+        self._following = Following(around.driving, self._history)
 
     async def start(self) -> None:
         """Nothing runs yet: processes of an earlier host ended with it."""
@@ -135,13 +137,13 @@ class AcpTransport:
         async with session.lock:
             run.waits_for = ()
             work = await self._driving.work(run.envelope.task_id)
-            if work is None or run.is_ending or not _wanted(work, session.session_id):
+            if work is None or run.is_ending or not wanted(work, session.session_id):
                 return Receipt(outcome="ended")
             try:
                 await session.ready(work.task)
             except Refused as refusal:
                 return Receipt(outcome="unverified", detail=f"It cannot be gone on with: {refusal.message}")
-            return await self._turns(session, run, "parts")
+            return await self._following.turns(session, run, "parts")
 
     def _rest_later(self, session: Session) -> None:
         """A client that has nothing to do for long is ended; its conversation is loaded again when it is needed."""
@@ -185,106 +187,13 @@ class AcpTransport:
             if self._driving.session(session.session_id) is None:  # it has ended: the next try gets another one
                 await self.close(session.session_id)
             return Receipt(outcome="returned", detail=str(refusal))
-        return await self._turns(session, run, self._purpose(run.envelope))
+        return await self._following.turns(session, run, self._purpose(run.envelope))
 
     def _purpose(self, envelope: Envelope) -> str:
         if envelope.purpose:
             return envelope.purpose
         delivery = envelope.work.delivery(envelope.delivery_id)
         return "changes" if delivery is not None and delivery.kind == "change" else "work"
-
-    async def _turns(self, session: Session, run: Running, purpose: str) -> Receipt | None:
-        """Prompt after prompt, until the task is in other hands; None while it waits for its parts."""
-        while True:
-            work = await self._driving.work(run.envelope.task_id)
-            if work is None or run.is_ending:
-                return Receipt(outcome="ended")
-            if purpose == "resumed" and not self._driving.may_go_on(work.task):
-                return Receipt(outcome="unverified", detail=f"It was interrupted {work.task.resumes + 1} times.")
-            run.turn_to(work, purpose)
-            run.parts = await self._driving.parts(work.task.task_id)
-            try:
-                ended = await run.turn(purpose)
-            except Refused as refusal:
-                is_begun = purpose not in ("work", "changes") and not run.envelope.purpose
-                waits = is_begun and self._driving.is_held_back(work.task, session.session_id)
-                # What waits is gone on with once a person lets it go on: nothing has failed.
-                return Receipt(outcome="told" if waits else "returned", detail=str(refusal))
-            receipt = await self._after(session, run, ended)
-            if receipt is not None or run.waits_for:
-                return receipt
-            purpose = run.next_purpose
-
-    async def _after(self, session: Session, run: Running, ended: Ended) -> Receipt | None:
-        """What follows from the end of a turn; None where the session is prompted once more."""
-        work = ended.work
-        if work is None or ended.stop == "ended":
-            return Receipt(outcome="ended")
-        if ended.over:
-            await self._driving.failed(work.task.task_id, f"Its budget is used up: {ended.over}.", Reason.BUDGET)
-            return Receipt(outcome="told")
-        if ended.stop == "quota":
-            return await self._used_up(session, run, ended, work)
-        if ended.stop == "unanswered":
-            return Receipt(outcome="unverified", detail=ended.detail)
-        if ended.stop == "lost" or (ended.stop == "failed" and session.can_go_on):
-            return await self._broke_off(session, run, ended)
-        return await self._left_open(session, run, ended, work)
-
-    async def _used_up(self, session: Session, run: Running, ended: Ended, work: Work) -> Receipt:
-        """Its client's quota is used up: the task goes on with whom the agent's own file names, else its requester is
-        told. Nothing is tried again by itself."""
-        if not _wanted(work, session.session_id):
-            return Receipt(outcome="told")
-        other, why = session.own.handover, ""
-        if other:
-            text = words.handed_on(session.agent.alias, ended.detail)
-            why = await self._driving.handed_on(work.task.task_id, other, text)
-            if not why:
-                return Receipt(outcome="told")
-        text = words.used_up(work.task.task_id, session.client.title, ended.detail, why)
-        await self._driving.asked_back(work.task, run.envelope.delivery_id, session.session_id, text)
-        return Receipt(outcome="told")
-
-    async def _left_open(self, session: Session, run: Running, ended: Ended, work: Work) -> Receipt | None:
-        """A turn ended in order. If the task is still the session's: remind it once, then ask its requester."""
-        run.next_purpose = _wanted(work, session.session_id)
-        if not run.next_purpose:
-            return Receipt(outcome="told")
-        if run.next_purpose == "reminder" and work.task.state is TaskState.WORKING:
-            run.waits_for = await self._driving.parts(work.task.task_id)
-            if run.waits_for:
-                return None
-            if run.parts:  # they ended while it was at work, and nobody told it
-                run.next_purpose = "parts"
-                return None
-        if run.next_purpose == "reminder" and work.task.reminders:
-            text = words.left_open(ended.last or ended.detail)
-            await self._driving.asked_back(work.task, run.envelope.delivery_id, session.session_id, text)
-            return Receipt(outcome="told")
-        return None
-
-    async def _broke_off(self, session: Session, run: Running, ended: Ended) -> Receipt | None:
-        """The client went away in the middle of a turn, or said that the turn failed: something below it may have gone
-        away. How far it was nobody saw; another process of it looks into its own history."""
-        await session.close()
-        work = ended.work
-        run.work = work or run.work
-        if work is None or _wanted(work, session.session_id) == "":
-            return Receipt(outcome="told")
-        if not self._driving.may_go_on(work.task):
-            return await self._gave_up(session, run, ended, work)
-        await self._driving.doubted(run.envelope.task_id, run.assignment_id, ended.detail)
-        return await self._look_back(session, run)
-
-    async def _gave_up(self, session: Session, run: Running, ended: Ended, work: Work) -> Receipt:
-        """It broke off again and again. What its client said goes to the requester; of one that is silent a person has
-        to find out what it did."""
-        if ended.stop != "failed":
-            return Receipt(outcome="unverified", detail=f"It broke off {work.task.resumes + 1} times. {ended.detail}")
-        text = words.broke_off(ended.detail)
-        await self._driving.asked_back(work.task, run.envelope.delivery_id, session.session_id, text)
-        return Receipt(outcome="told")
 
     # --- after a restart ------------------------------------------------------------------------------------------
 
@@ -300,44 +209,17 @@ class AcpTransport:
             detail = "The host stopped while it was under way."
             work = await self._driving.over(task.task_id, task.running, "lost", detail=detail) or work
         delivery = work.delivery(run.assignment_id)
-        if delivery is None or not delivery.in_flight or not _wanted(work, session.session_id):
+        if delivery is None or not delivery.in_flight or not wanted(work, session.session_id):
             return Receipt(outcome="ended")
         if not delivery.prompted:
             return Receipt(outcome="returned", detail="The host stopped before a prompt was sent.")
         await self._driving.doubted(task.task_id, delivery.delivery_id, "The host stopped after a prompt was sent.")
-        found = await self._look_back(session, run)
+        found = await self._history.look_back(session, run)
         if found is None and not task.running and run.next_purpose == "resumed":
             run.waits_for = await self._driving.parts(task.task_id)  # its turn had ended in order
-        return found if found is not None or run.waits_for else await self._turns(session, run, run.next_purpose)
-
-    async def _look_back(self, session: Session, run: Running) -> Receipt | None:
-        """Look into the client's own history: was the prompt ever there? None where the session goes on with it."""
-        doubt = Receipt(outcome="unverified", detail="What became of its turn is not known.")
-        try:
-            await session.ready(run.envelope.work.task)
-        except Refused as refusal:
-            if refusal.code is ErrorCode.NOT_FOUND:  # a client keeps nothing of a conversation without a prompt
-                await self.close(session.session_id)
-                return self._never(run, refusal.message)
-            return Receipt(outcome="unverified", detail=f"Its history cannot be read: {refusal.message}")
-        if session.replay is None:
-            return doubt
-        work = await self._driving.work(run.envelope.task_id)
-        delivery = work.delivery(run.assignment_id) if work else None
-        if work is None or delivery is None:
-            return Receipt(outcome="ended")
-        if delivery.intent_id not in session.replay.intents:
-            return self._never(run, "Its own history does not have the prompt.")
-        proof = f"its own history, loaded again ({session.history})"
-        await self._driving.recorded(work.task.task_id, delivery.delivery_id, session.session_id, proof)
-        run.next_purpose = "answer" if work.task.reason is Reason.ANSWERED else "resumed"
-        return None
-
-    def _never(self, run: Running, detail: str) -> Receipt:
-        """The client's history does not have it. Where its turn was seen to begin, that is no proof of anything."""
-        delivery = run.work.delivery(run.assignment_id)
-        seen = delivery is None or any(fact.fact is Fact.RECORDED for fact in delivery.facts)
-        return Receipt(outcome="unverified" if seen else "returned", detail=detail)
+        if found is not None or run.waits_for:
+            return found
+        return await self._following.turns(session, run, run.next_purpose)
 
     # --- looking at what is new -----------------------------------------------------------------------------------
 
@@ -405,14 +287,3 @@ class AcpTransport:
         if session is not None:
             with suppress(Refused):
                 await session.leave()
-
-
-def _wanted(work: Work, session_id: str) -> str:
-    """What a session is to be prompted for when its turn has ended; empty where the task is not its any more."""
-    task, assignment = work.task, work.assignment
-    if task.session != session_id or task.cancel_requested_at:
-        return ""
-    if task.state is TaskState.WORKING and task.reason is not Reason.CHECKING:
-        return "answer" if task.reason is Reason.ANSWERED else "refuted" if task.refuted else "reminder"
-    waits = task.state is TaskState.SUBMITTED and assignment is not None and assignment.in_flight
-    return "reminder" if waits else ""

@@ -242,7 +242,7 @@ class Carried:
         is_ending = False
         while True:
             said = await self._next(RETREAT_SECONDS if is_ending else None)
-            if isinstance(said, f.Result | f.Failure) and said.fence in self.fences:
+            if isinstance(said, f.OUTCOMES) and said.fence in self.fences:
                 return await self._over(said, is_ending=is_ending)
             if isinstance(said, f.Begin) and said.fence in self.fences:
                 await self._answer_begin(None)

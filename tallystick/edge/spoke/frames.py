@@ -330,6 +330,13 @@ TO_HOST: Final[dict[str, type[Shape]]] = {
 }
 """Every kind of frame that the host takes, and what its body is."""
 
+OF_DELIVERIES: Final = (Ack, Begin, Progress, Result, Failure)
+"""What a spoke says of a delivery."""
+OUTCOMES: Final = (Result, Failure)
+"""The two of these that end it."""
+UNANSWERED: Final = (Ack, Progress)
+"""The two of these that no answer is waited for."""
+
 FROM_HOST: Final[dict[str, tuple[type[Shape], ...]]] = {
     "ACK": (Ack,),
     "FAIL": (Refusal,),

@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from tallystick.app.calls import Call, CallerFacts
@@ -32,6 +33,7 @@ SETTLED: Final = 10_000
 """Deliveries whose recorded outcome is remembered, for a spoke that missed the acknowledgement."""
 
 _MODES: Final = (ev.HostModeChanged, ev.WorkspaceModeChanged, ev.AgentModeChanged, ev.SessionModeChanged)
+_TOKENS: Final = (ev.SpokeTokenMade, ev.SpokeTokenRemoved)
 
 
 class _Expected(NamedTuple):
@@ -159,9 +161,9 @@ class Hub:
     def committed(self, recorded: ev.Recorded) -> None:
         """People had something stopped, paused, drained or resumed: the spokes that it is about are told. The token of
         a spoke was made anew or taken away: whoever came in by the old one is sent away."""
-        if isinstance(recorded.event, ev.SpokeTokenMade | ev.SpokeTokenRemoved):
+        if isinstance(recorded.event, _TOKENS):
             self.dismiss(recorded.event.name)
-        if isinstance(recorded.event, _MODES):
+        elif isinstance(recorded.event, _MODES):
             for spoke in self.spokes.values():
                 spoke.visit.begin(tell_mode(self.desk, spoke))
 
@@ -240,7 +242,7 @@ class Hub:
     def hear(self, visit: Visit, frame: f.Frame) -> None:
         """What a spoke says of a delivery."""
         body = frame.body
-        assert isinstance(body, f.Ack | f.Begin | f.Progress | f.Result | f.Failure)  # noqa: S101
+        assert isinstance(body, f.OF_DELIVERIES)  # noqa: S101 - the table of frames says so
         carried, session = self.carried.get(body.delivery), visit.spoke.session if visit.spoke is not None else ""
         expected = self._expected.get(body.delivery)
         if carried is not None and carried.envelope.session == session:
@@ -248,8 +250,8 @@ class Hub:
                 carried.hear(body)
         elif expected is not None and expected.session == session and expected.until > self._time():
             expected.said[KEPT:] = [body]
-        elif not isinstance(body, f.Ack | f.Progress):
-            visit.begin_counted(self._answer_late(visit, frame, body.delivery))
+        elif not isinstance(body, f.UNANSWERED):
+            visit.begin_counted(partial(self._answer_late, visit, frame, body.delivery))
 
     async def _answer_late(self, visit: Visit, frame: f.Frame, delivery: str) -> None:
         """Nobody waits for that any more: it is recorded, or it no longer counts."""

@@ -84,7 +84,7 @@ async def _anchor(visit: Visit, frame: f.Frame, body: f.Anchor) -> f.Ack:
     return ack
 
 
-def moored(visit: Visit, _frame: f.Frame, _ack: f.Ack) -> None:
+async def moored(visit: Visit, _frame: f.Frame, _ack: f.Ack) -> None:
     """It knows that it is registered: now it gets what waits for it."""
     spoke = visit.moored()
     visit.hub.came(spoke)

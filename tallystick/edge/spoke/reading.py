@@ -14,6 +14,7 @@ from tallystick.core.errors import Refused, invalid, unsupported
 from tallystick.edge.spoke.frames import NAME_CHARACTERS, TO_HOST, VERSION, Frame, Header
 
 _REMEDY: Final = "Send the frame as REACH-RPC 1 has it: docs/reference/reach.md."
+_PARTS: Final = frozenset({"header", "body"})
 _NEEDED: Final = {"ANCHOR": (), "SAIL": ("target_capability",), "SETTLE": ("trace_id",)}
 """Fields of the header that a kind of frame cannot do without, besides those that all have."""
 
@@ -32,27 +33,19 @@ class FrameRefused(Refused):
 
 def read(message: Any) -> Frame:
     """The frame that an object is. Raises `FrameRefused`."""
-    given = message.get("header") if isinstance(message, dict) else None
-    if not isinstance(message, dict) or not isinstance(given, dict) or message.keys() != {"header", "body"}:
+    if not isinstance(message, dict) or message.keys() != _PARTS:
         raise _no_frame(message)
-    msg_id, of = _short(given.get("msg_id")), _short(given.get("msg_type"))
-    delivery = _short(message["body"].get("delivery")) if isinstance(message["body"], dict) else ""
-    _check_version(given.get("proto_version"), msg_id, of)
-    kind = TO_HOST.get(of)
-    if kind is None and of:
-        known = ", ".join(sorted(TO_HOST))
-        raise FrameRefused(unsupported(f"The host takes no frame {of!r}.", f"It takes: {known}."), msg_id, of)
     try:
-        header = msgspec.convert(given, Header)
-        body = msgspec.convert(message["body"], kind) if kind else None
-    except msgspec.ValidationError as error:
-        wrong = invalid(f"The {of or 'frame'} is not valid: {error}.", _REMEDY)
-        raise FrameRefused(wrong, msg_id, of, delivery) from None
-    if body is None or not header.msg_id:
-        raise FrameRefused(invalid("The header names no message.", _REMEDY), msg_id, of)
-    for field in _NEEDED.get(of, ()):
+        header = msgspec.convert(message["header"], Header)
+        body = msgspec.convert(message["body"], TO_HOST[header.msg_type])
+    except (msgspec.ValidationError, KeyError) as error:
+        raise _wrong(message["header"], message["body"], error) from None
+    if not header.msg_id:
+        raise FrameRefused(invalid("The header names no message.", _REMEDY), "", header.msg_type)
+    for field in _NEEDED.get(header.msg_type, ()):
         if not getattr(header, field):
-            raise FrameRefused(invalid(f"The header of {of} has no `{field}`.", _REMEDY), msg_id, of)
+            wrong = invalid(f"The header of {header.msg_type} has no `{field}`.", _REMEDY)
+            raise FrameRefused(wrong, header.msg_id, header.msg_type)
     return Frame(header, body)
 
 
@@ -62,13 +55,23 @@ def _no_frame(message: Any) -> FrameRefused:
     return FrameRefused(invalid("A frame is an object with `header` and `body`, no more.", _REMEDY), "", "")
 
 
-def _check_version(given: Any, msg_id: str, of: str) -> None:
-    if type(given) is int and given != VERSION:
+def _wrong(header: Any, body: Any, error: Exception) -> FrameRefused:
+    """What is wrong with a frame, with what it still tells of itself."""
+    if not isinstance(header, dict):
+        return _no_frame(header)
+    msg_id, of = _short(header.get("msg_id")), _short(header.get("msg_type"))
+    version = header.get("proto_version")
+    if type(version) is int and version != VERSION:
         refused = unsupported(
-            f"This host speaks version {VERSION} of REACH-RPC, not {given}.",
+            f"This host speaks version {VERSION} of REACH-RPC, not {version}.",
             "Use the SDK of the host's version: `tally version`.",
         )
-        raise FrameRefused(refused, msg_id, of, ends=True)
+        return FrameRefused(refused, msg_id, of, ends=True)
+    if of and of not in TO_HOST:
+        known = ", ".join(sorted(TO_HOST))
+        return FrameRefused(unsupported(f"The host takes no frame {of!r}.", f"It takes: {known}."), msg_id, of)
+    delivery = _short(body.get("delivery")) if isinstance(body, dict) else ""
+    return FrameRefused(invalid(f"The {of or 'frame'} is not valid: {error}.", _REMEDY), msg_id, of, delivery)
 
 
 def _short(value: Any) -> str:

@@ -13,7 +13,7 @@ from tallystick.app.shapes import payload_of
 from tallystick.core.directory import Agent
 from tallystick.core.model import Fact
 from tallystick.core.offers import Offer
-from tallystick.core.state import Work
+from tallystick.core.state import Delivery, Work
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import RETREAT_SECONDS, Carried, Terms, Turn
 from tallystick.edge.spoke.fetching import referred
@@ -46,49 +46,21 @@ class SpokeTransport:
         delivery = envelope.work.delivery(envelope.delivery_id)
         if envelope.adopted and (delivery is None or delivery.fact is not Fact.WORKING):
             return Receipt(outcome="returned", detail="The host stopped before it was begun.")
-        offer = _offer(envelope)
         hub = self._hub
         send = partial(hub.send, envelope.session)
-        carried = Carried(envelope, self._terms(envelope, offer), send, began, hub.noted)
+        carried = Carried(envelope, self._terms(envelope, delivery), send, began, hub.noted)
         hub.carries(carried)
         return await carried.carry()
 
-    def _terms(self, envelope: Envelope, offer: Offer) -> Terms:
-        task, delivery = envelope.work.task, envelope.work.delivery(envelope.delivery_id)
-        now = self._hub.now()
-        left = max(0.1, task.deadline_at - now) if task.deadline_at else self._hub.limits.reach_seconds
+    def _terms(self, envelope: Envelope, delivery: Delivery | None) -> Terms:
+        task, offer, payload = envelope.work.task, _offer(envelope), payload_of(envelope.text)
+        left = max(0.1, task.deadline_at - self._hub.now()) if task.deadline_at else self._hub.limits.reach_seconds
         return Terms(
-            sail=self._sail(envelope, delivery.attempt + delivery.retries if delivery else 1, left),
+            sail=_sail(envelope, delivery.attempt + delivery.retries if delivery else 1, left, payload),
             ack_seconds=min(ACK_SECONDS, left / 3),
             begin_seconds=self._hub.limits.presence_seconds,
-            check_payload=partial(self._hub.shapes.wrong, payload_of(envelope.text), offer.schema),
+            check_payload=partial(self._hub.shapes.wrong, payload, offer.schema),
             check_result=partial(self._hub.shapes.wrong, schema=offer.result_schema),
-        )
-
-    def _sail(self, envelope: Envelope, attempt: int, left: float) -> f.Frame:
-        task, text = envelope.work.task, envelope.text
-        body = f.Deliver(
-            delivery=envelope.delivery_id,
-            task_id=envelope.task_id,
-            fence=envelope.fence,
-            attempt=attempt,
-            payload=msgspec.Raw(payload_of(text)),
-            context=_context(text.brief.context),
-            references=tuple(map(referred, task.inputs)),
-            deadline_at=task.deadline_at,
-            caller=envelope.caller,
-            workspace=task.workspace,
-        )
-        return f.frame(
-            "SAIL",
-            task.messages[0].message_id,
-            body,
-            target_capability=task.capability,
-            reply_to=task.reply_to,
-            dedup_key=task.key,
-            timeout_ms=round(left * 1000) if task.deadline_at else 0,
-            trace_id=task.trace,
-            traceparent=task.traceparent,
         )
 
     async def end(self, delivery_id: str) -> bool:
@@ -111,6 +83,33 @@ class SpokeTransport:
     def found(self) -> list[str]:
         """What a spoke still holds it tells itself when it is back."""
         return []
+
+
+def _sail(envelope: Envelope, attempt: int, left: float, payload: bytes) -> f.Frame:
+    task = envelope.work.task
+    body = f.Deliver(
+        delivery=envelope.delivery_id,
+        task_id=envelope.task_id,
+        fence=envelope.fence,
+        attempt=attempt,
+        payload=msgspec.Raw(payload),
+        context=_context(envelope.text.brief.context),
+        references=tuple(map(referred, task.inputs)),
+        deadline_at=task.deadline_at,
+        caller=envelope.caller,
+        workspace=task.workspace,
+    )
+    return f.frame(
+        "SAIL",
+        task.messages[0].message_id,
+        body,
+        target_capability=task.capability,
+        reply_to=task.reply_to,
+        dedup_key=task.key,
+        timeout_ms=round(left * 1000) if task.deadline_at else 0,
+        trace_id=task.trace,
+        traceparent=task.traceparent,
+    )
 
 
 def _offer(envelope: Envelope) -> Offer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.app.calls import CallerFacts
@@ -28,6 +29,12 @@ AT_ONCE: Final = 256
 
 GUEST_SECONDS: Final = 1.0
 """How long a program stays who it was found to be."""
+
+
+Then = Callable[[], Coroutine[Any, Any, None]]
+"""What begins once a frame was answered."""
+Answer = Callable[[], Coroutine[Any, Any, Then | None]]
+"""Takes a frame in and answers it."""
 
 
 class Visit:
@@ -102,40 +109,46 @@ class Visit:
         try:
             frame = read(message)
         except FrameRefused as refused:
-            self.begin_counted(self._refuse_frame(refused))
+            self.begin_counted(partial(self._refuse_frame, refused))
             return
         if isinstance(frame.body, f.Ack) and not frame.body.delivery:
-            self.begin_counted(self._has(frame.header.msg_id))
+            self._has(frame.header.msg_id)
         elif frame.header.msg_type in _ABOUT:
             self.hub.hear(self, frame)
         else:
-            self.begin_counted(self._answer(frame))
+            self.begin_counted(partial(self._answer, frame))
 
-    def begin_counted(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do what one of its frames asks for. A program that does not read its answers is not read any more, either."""
+    def begin_counted(self, answer: Answer) -> None:
+        """Answer one of its frames, then do what begins with that. A program that does not read its answers is not read
+        any more, either."""
         self._taking += 1
         if self._taking >= AT_ONCE:
             self._line.hold(True)
-        self.begin(work).add_done_callback(self._taken)
+        self.begin(self._counted(answer))
 
-    def _taken(self, _done: object) -> None:
-        self._taking -= 1
-        if self._taking == AT_ONCE // 2:
-            self._line.hold(False)
+    async def _counted(self, answer: Answer) -> None:
+        try:
+            then = await answer()
+        finally:
+            self._taking -= 1
+            if self._taking == AT_ONCE // 2:
+                self._line.hold(False)
+        if then is not None:
+            await then()
 
-    async def _has(self, msg_id: str) -> None:
+    def _has(self, msg_id: str) -> None:
         """The program has the outcome of a message of its own."""
-        outcomes = self.voyages.acknowledged(msg_id)
-        if outcomes:
-            self.hub.seen.add(await self.guest(), outcomes)
+        known = self.voyages.acknowledged(msg_id)
+        if known is not None:
+            self.hub.seen.add(*known)
 
     async def _refuse_frame(self, refused: FrameRefused) -> None:
         await self._refuse(refused, refused.msg_id, refused.of, refused.delivery)
         if refused.ends:
             self._over.set()
 
-    async def _answer(self, frame: f.Frame) -> None:
-        """Take one frame in, and say what came of it."""
+    async def _answer(self, frame: f.Frame) -> Then | None:
+        """Take one frame in, and say what came of it; what begins with that, if anything does."""
         header, delivery = frame.header, getattr(frame.body, "delivery", "")
         try:
             body = await _TABLE[header.msg_type](self, frame)
@@ -146,7 +159,8 @@ class Visit:
         else:
             await self.reply("ACK", header.msg_id, body)
             if header.msg_type in _AFTER:
-                _AFTER[header.msg_type](self, frame, body)
+                return partial(_AFTER[header.msg_type], self, frame, body)
+        return None
 
     async def _refuse(self, refused: Refused, msg_id: str, of: str, delivery: str = "") -> None:
         await self.reply("FAIL", msg_id, refusal(refused, of, delivery))
@@ -164,12 +178,11 @@ class Visit:
             raise ConnectionError("The program left.")
         await self._line.frame(frame)
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something for it meanwhile; it ends with the visit."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
 
     def moored(self) -> Spoke:
         """The spoke that it is. Refused before it has anchored."""
@@ -192,5 +205,8 @@ _TABLE: Final[dict[str, Callable[[Visit, f.Frame], Awaitable[f.Ack]]]] = {
 }
 """What is done with every other kind, and answered with an ACK."""
 
-_AFTER: Final[dict[str, Callable[[Visit, f.Frame, f.Ack], None]]] = {"ANCHOR": moored, "SAIL": follow}
+_AFTER: Final[dict[str, Callable[[Visit, f.Frame, f.Ack], Coroutine[Any, Any, None]]]] = {
+    "ANCHOR": moored,
+    "SAIL": follow,
+}
 """What begins once the program has its ACK."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tallystick.app.desk import reach
+from tallystick.app.desk.interface import Guest
 from tallystick.core.errors import invalid, unavailable
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.seen import Outcome
@@ -23,36 +24,26 @@ class Voyages:
     """What one program waits for, by message."""
 
     def __init__(self) -> None:
-        self._open: dict[str, asyncio.Task[None]] = {}
-        self._told: dict[str, list[Outcome]] = {}
-        """By message: outcomes that the program was told and has not acknowledged."""
+        self.open: set[str] = set()
+        """Messages whose outcome is waited for."""
+        self._told: dict[str, tuple[Guest, list[Outcome]]] = {}
+        """By message: who waits for it, and outcomes that the program was told and has not acknowledged."""
 
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def wait(self, msg_id: str, task: asyncio.Task[None]) -> None:
-        """That message is waited for, until it has an outcome."""
-        self._open[msg_id] = task
-        task.add_done_callback(lambda _: self._open.pop(msg_id, None))
-
-    def told(self, msg_id: str, outcome: Outcome) -> None:
+    def told(self, msg_id: str, guest: Guest, outcome: Outcome) -> None:
         """The program was sent an outcome of that message."""
         if len(self._told) < OPEN:
-            self._told.setdefault(msg_id, []).append(outcome)
+            self._told.setdefault(msg_id, (guest, []))[1].append(outcome)
 
-    def acknowledged(self, msg_id: str) -> list[Outcome]:
-        """It has all that it was sent of that message."""
-        return self._told.pop(msg_id, [])
-
-    def __contains__(self, msg_id: object) -> bool:
-        return msg_id in self._open
+    def acknowledged(self, msg_id: str) -> tuple[Guest, list[Outcome]] | None:
+        """It has all that it was sent of that message: for whom, and what; None where that was nothing."""
+        return self._told.pop(msg_id, None)
 
 
 async def sail(visit: Visit, frame: f.Frame) -> f.Ack:
     """SAIL: the message is stored; who waits is then told what becomes of it."""
     header, body = frame.header, frame.body
     assert isinstance(body, f.Sail)  # noqa: S101 - the table of frames says so
-    if len(visit.voyages) >= OPEN:
+    if len(visit.voyages.open) >= OPEN:
         raise unavailable(f"{OPEN} messages of this connection are still open.", "Wait until some have ended.")
     context, inputs = _slice(body.context)
     form = reach.Sail(
@@ -105,30 +96,31 @@ async def settle(visit: Visit, frame: f.Frame) -> f.Ack:
 # --- telling ----------------------------------------------------------------------------------------------------
 
 
-def follow(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
+async def follow(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
     """Tell what becomes of a message that was taken; of one that is told already nothing is told twice."""
-    msg_id = sail.header.msg_id
-    if msg_id not in visit.voyages:
-        visit.voyages.wait(msg_id, visit.begin(_tell(visit, sail, ack)))
-
-
-async def _tell(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
-    guest = await visit.guest()
-    if not ack.tasks:
-        await _follow(visit, guest, sail, ack.task_id, ack)
+    msg_id, waited_for = sail.header.msg_id, visit.voyages.open
+    if msg_id in waited_for:
         return
-    await asyncio.gather(*(_follow(visit, guest, sail, task_id, ack) for task_id in ack.tasks))
+    waited_for.add(msg_id)
+    try:
+        guest = await visit.guest()
+        if ack.tasks:
+            await asyncio.gather(*(_tell(visit, guest, sail, task_id, ack) for task_id in ack.tasks))
+        else:
+            await _tell(visit, guest, sail, ack.task_id, ack)
+    finally:
+        waited_for.discard(msg_id)
 
 
-async def _follow(visit: Visit, guest: Any, sail: f.Frame, task_id: str, ack: f.Ack) -> None:
-    async for reached in visit.hub.desk.reaches(guest, task_id):
+async def _tell(visit: Visit, guest: Guest, sail: f.Frame, task_id: str, ack: f.Ack) -> None:
+    msg_id, about = sail.header.msg_id, {"trace_id": ack.trace_id, "traceparent": sail.header.traceparent}
+    async for reached in await visit.hub.desk.reaches(guest, task_id):
         told = _frame(reached)
         if told is not None:
             msg_type, body = told
-            about = {"trace_id": ack.trace_id, "traceparent": sail.header.traceparent}
-            if reached.what in ("result", "failed") and not reached.duplicate:
-                visit.voyages.told(sail.header.msg_id, (reached.task_id, reached.version))
-            await visit.reply(msg_type, sail.header.msg_id, body, **about)
+            if reached.what in reach.ENDS and not reached.duplicate:
+                visit.voyages.told(msg_id, guest, (reached.task_id, reached.version))
+            await visit.reply(msg_type, msg_id, body, **about)
 
 
 def _frame(reached: reach.Reached) -> tuple[str, f.Shape] | None:
@@ -154,9 +146,11 @@ def _frame(reached: reach.Reached) -> tuple[str, f.Shape] | None:
 
 def _slice(context: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The context without what it refers to, and that: it travels as the inputs of the task."""
+    if "references" not in context:
+        return context, ()
     rest = {key: value for key, value in context.items() if key != "references"}
     try:
-        return rest, msgspec.convert(context.get("references", ()), f.References)
+        return rest, msgspec.convert(context["references"], f.References)
     except msgspec.ValidationError as error:
         raise invalid(f"The references of the context are not valid: {error}.", _REFERENCES) from None
 

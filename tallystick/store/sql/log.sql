@@ -6,10 +6,6 @@ SELECT id, name FROM names WHERE id >= ? ORDER BY id LIMIT 16;
 -- name: name_find
 SELECT id FROM names WHERE name = ?;
 
--- As many at once as stand here; what is left over is given as NULL.
--- name: names_find
-SELECT id, name FROM names WHERE name IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
 -- name: name_last
 SELECT max(id) FROM names;
 

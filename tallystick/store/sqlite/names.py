@@ -15,13 +15,18 @@ SQL: Final = named_statements("log.sql")
 """The statements of the log by name."""
 
 _KEPT: Final = 100_000
-_AT_ONCE: Final = SQL["names_find"].count("?")
+
+
+@cache
+def names_find(count: int) -> str:
+    """The statement that looks up so many texts."""
+    return f"SELECT id, name FROM names WHERE name IN ({', '.join('?' * count)})"  # noqa: S608 - only question marks
 
 
 @cache
 def name_insert(count: int) -> str:
     """The statement that writes down so many numbers."""
-    return f"INSERT INTO names VALUES {bulk.marks(2, count)}"  # noqa: S608 - only question marks
+    return bulk.insert("names", 2, count)
 
 
 class _Texts(dict[int, str]):
@@ -77,12 +82,9 @@ class Names:
         else gives numbers."""
         unknown = [text for text in dict.fromkeys(texts) if text not in self.numbers]
         absent = set(unknown)
-        for at in range(0, len(unknown), _AT_ONCE):
-            some = unknown[at : at + _AT_ONCE]
-            padded = (*some, *[None] * (_AT_ONCE - len(some)))
-            for number, text in self._execute(SQL["names_find"], padded).fetchall():
-                self._remember(text, number)
-                absent.discard(text)
+        for number, text in bulk.run(self._connection, names_find, [(text,) for text in unknown]):
+            self._remember(text, number)
+            absent.discard(text)
         self._absent |= absent
 
     def _give(self, text: str) -> int:

@@ -143,7 +143,8 @@ class SqliteStore:
         return result
 
     def _prepare(self, entry: Entry) -> Prepared:
-        sealed, body = self._options.codec.seal(entry.record, self._options.salt(SALT_BYTES))
+        salt = b"" if entry.record.event.text is None else self._options.salt(SALT_BYTES)
+        sealed, body = self._options.codec.seal(entry.record, salt)
         covered = canonical(sealed)
         if body is not None and len(body) > IN_FILE_BYTES:
             return Prepared(entry, sealed, covered, IN_FILE, body)

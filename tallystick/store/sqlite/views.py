@@ -33,15 +33,14 @@ def write_statement(row_type: type[Row], count: int = 1) -> str:
     names = layout.columns(row_type)
     others = [name for name in names if name not in row_type.KEY]
     changes = ", ".join(f"{name} = {_new_value(row_type.TABLE, name)}" for name in others)
-    return (
-        f"INSERT INTO {row_type.TABLE} ({', '.join(names)}) VALUES {bulk.marks(len(names), count)} "  # noqa: S608 - names of our own types
-        f"ON CONFLICT ({', '.join(row_type.KEY)}) DO UPDATE SET {changes}"
-    )
+    into = f"{row_type.TABLE} ({', '.join(names)})"
+    return f"{bulk.insert(into, len(names), count)} ON CONFLICT ({', '.join(row_type.KEY)}) DO UPDATE SET {changes}"
 
 
 @cache
 def change_statement(row_type: type[Row], changed: tuple[bool, ...], count: int = 1) -> str:
-    """The statement that writes the changed columns of so many rows: first their new values, then the key."""
+    """The statement that writes the changed columns of so many rows: first their new values, then the key (a row whose
+    key is NULL fits none)."""
     given = list(compress(layout.columns(row_type), changed))
     changes = ", ".join(f"{name} = new.{name}" for name in given)
     where = " AND ".join(f"{row_type.TABLE}.{name} = new.{name}" for name in row_type.KEY)

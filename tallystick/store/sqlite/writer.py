@@ -326,14 +326,19 @@ class Writer:
 
     def _reload_if_changed(self) -> None:
         # Another program wrote to the file (only one host should): what is remembered here is not true any more.
-        if self.connection.pragma("data_version") != self._data_version:
+        if self._seen_version() != self._data_version:
             self._reload()
+
+    def _seen_version(self) -> int:
+        """Another number whenever somebody else wrote. Not `Connection.pragma`, which parses it anew at each call."""
+        version: int = next(self.connection.execute("PRAGMA data_version"))[0]
+        return version
 
     def _reload(self) -> None:
         self.log.names.forget()
         self.views.forget()
         self._versions.clear()
-        self._data_version = self.connection.pragma("data_version")
+        self._data_version = self._seen_version()
         position, found = self.log.head()
         self._position, self._hash = position, found or GENESIS
 
@@ -341,7 +346,7 @@ class Writer:
 @cache
 def event_insert(count: int) -> str:
     """The statement that appends so many events."""
-    return f"INSERT INTO events VALUES {bulk.marks(_COLUMNS, count)}"  # noqa: S608 - only question marks
+    return bulk.insert("events", _COLUMNS, count)
 
 
 def _texts(calls: list[Call]) -> Iterator[str]:
