@@ -14,7 +14,7 @@ import pytest
 
 from tallystick import wire
 from tallystick.core.errors import Refused
-from tallystick.edge.api.strict import parse
+from tallystick.edge.api.strict import DEPTH, parse
 from tests.support.hosts import SECONDS, Home, eventually
 
 REFUSED = {
@@ -319,3 +319,12 @@ def resident(pid):
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
+
+
+def test_a_request_may_nest_as_deep_as_the_bound_and_no_deeper():
+    def nested(depth: int) -> bytes:
+        return b'{"beside":[],"args":' + b"[" * (depth - 1) + b"1" + b"]" * (depth - 1) + b"}"
+
+    assert parse(nested(DEPTH))["beside"] == []
+    with pytest.raises(Refused, match=f"nests deeper than {DEPTH}"):
+        parse(nested(DEPTH + 1))
