@@ -26,7 +26,7 @@ def measure(machine: Machine, quick: bool) -> list[Row]:
             asked = count // 3 if quick else count
             before = _calls(trace)
             submits(host.socket, callers, asked)
-            share = (_calls(trace) - before) / asked
+            share = (_calls(trace) - before) / (asked + callers)  # each caller's first one is asked besides
             what = f"fsync + fdatasync per acknowledged ask, {callers} concurrent callers"
             rows.append(Row(f"sync-{callers}", what, TARGETS[callers], False, [share], unit="/ask"))
     return rows

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import apsw
 import pytest
 
 from tallystick.app.custody import board_rests
 from tallystick.app.feed import Feed
+from tallystick.store.contract import samples
 from tallystick.store.schema import apply_steps, shipped_steps
 from tallystick.store.sqlite import bulk, names
 from tallystick.store.sqlite.names import Names, name_insert
+from tallystick.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture
@@ -90,6 +93,18 @@ def test_what_a_rollback_took_back_is_looked_up_again(connection: apsw.Connectio
     assert (given.numbers["b"], given.numbers["a"]) == (first, first + 1)
     given.write()
     assert stored(connection) == [(first, "b"), (first + 1, "a")]
+
+
+async def test_a_stream_whose_id_stood_elsewhere_before_begins_all_the_same(tmp_path: Path) -> None:
+    store = SqliteStore.open(tmp_path / "log.db")
+    await store.append([samples.entry("tsk_1", 1, trace="tsk_2")])
+    await store.close()
+    store = SqliteStore.open(tmp_path / "log.db")  # which has looked nothing up yet
+    both = store.append([samples.entry("tsk_2", 1)]), store.append([samples.entry("tsk_3", 1)])
+    assert [[r.stream for r in done] for done in await asyncio.gather(*both)] == [["tsk_2"], ["tsk_3"]]
+    assert len(await store.load("tsk_2")) == 1
+    assert await store.scan() == []
+    await store.close()
 
 
 async def test_a_waiter_wakes_when_its_stream_is_beyond_what_it_knows_and_is_forgotten_then() -> None:

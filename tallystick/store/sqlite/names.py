@@ -77,10 +77,11 @@ class Names:
                 self._remember(text, number)
         return number
 
-    def learn(self, texts: Iterable[str]) -> None:
+    def learn(self, texts: Iterable[str], new: Iterable[str] = ()) -> None:
         """Look up what is not remembered in few calls, for a transaction that will ask for it: until `write` nobody
-        else gives numbers."""
-        unknown = [text for text in dict.fromkeys(texts) if text not in self.numbers]
+        else gives numbers. `new` stands nowhere yet and is not looked up; if it does, `write` is refused."""
+        self._absent.update(text for text in new if text not in self.numbers)
+        unknown = [text for text in dict.fromkeys(texts) if text not in self.numbers and text not in self._absent]
         absent = set(unknown)
         for number, text in bulk.run(self._connection, names_find, [(text,) for text in unknown]):
             self._remember(text, number)

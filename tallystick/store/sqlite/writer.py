@@ -219,7 +219,8 @@ class Writer:
         self._failpoint("after_commit")
 
     def _together(self, calls: list[Call]) -> None:
-        self.log.names.learn(_texts(calls))
+        begun = [p.sealed.stream for call in calls for p in call.prepared if p.sealed.version == 1]
+        self.log.names.learn(_texts(calls), begun)
         accepted = [call for call in calls if self._accept(call)]
         self._write(accepted)
         self._failpoint("after_write")
