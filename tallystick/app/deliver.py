@@ -35,8 +35,8 @@ from tallystick.store.interface import Store
 
 _SWEEP_SECONDS = 5.0
 _LATER_SECONDS = 0.01
-_SUBMITTED = Fact.SUBMITTED.value
 """The loop's clock is not the one by which a delivery is due: so much later it surely is."""
+_SUBMITTED = Fact.SUBMITTED.value
 _LOOK = 200
 """So many due deliveries are looked at for a free place: what waits for one session holds up nobody else's work."""
 _GONE = "Its process is gone and nobody saw how it ended."
