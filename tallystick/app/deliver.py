@@ -78,7 +78,7 @@ class Deliverer:
         self._pushes: dict[str, asyncio.Task[None]] = {}
         self._busy: dict[str, str] = {}
         """Whom each of these is for."""
-        self._prompts = FurtherPrompts(self._outcomes, clock, limits, diagnostics)
+        self.prompts = FurtherPrompts(self._outcomes, clock, limits, diagnostics)
         self._endings: set[asyncio.Task[bool]] = set()
         self._choices: set[asyncio.Task[None]] = set()
         self._timers: dict[Route, asyncio.TimerHandle] = {}
@@ -349,9 +349,9 @@ class Deliverer:
             receipt = await self._transports[agent.connection].send(envelope, began)
             self._reached("deliver.before_report")
             if purpose and receipt.outcome == "returned":
-                await self._prompts.returned(agent, work, delivery_id, receipt.detail)
+                await self.prompts.returned(agent, work, delivery_id, receipt.detail)
                 return
-            self._prompts.sent(task_id)
+            self.prompts.sent(task_id)
             await self._outcomes.report(agent, work, delivery_id, receipt)
             self._reached("deliver.after_report")
             await self._transports[agent.connection].settled(delivery_id)
@@ -394,7 +394,7 @@ class Deliverer:
         """Tasks that its sessions hold and that need another prompt: an answer came, a check failed."""
         for work in await self._with(agent):
             purpose = wanted(work)
-            if not purpose or self._prompts.waits(work.task.task_id) or self._is_held_back(work, agent):
+            if not purpose or self.prompts.waits(work.task.task_id) or self._is_held_back(work, agent):
                 continue
             delivery_id = _handed(work, purpose)
             if delivery_id not in self._pushes:

@@ -24,6 +24,7 @@ OTHER_EVENTS: Final = tuple(kind for kind in ev.event_types().values() if not is
 LEASE_EVENTS: Final = tuple(kind for kind in TASK_EVENTS if "lease_until" in kind.__struct_fields__)
 """Those that may give a lease."""
 MODE_EVENTS: Final = (ev.HostModeChanged, ev.WorkspaceModeChanged, ev.AgentModeChanged, ev.SessionModeChanged)
+TOKEN_EVENTS: Final = (ev.SpokeTokenMade, ev.SpokeTokenRemoved)
 
 
 class Following:

@@ -7,7 +7,6 @@ import random
 
 from tallystick.app.clock import HighWater
 from tallystick.app.diagnostics import Diagnostics
-from tallystick.app.driving import DOOR as DRIVEN
 from tallystick.app.execute import Executor
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId, Receipt
@@ -62,8 +61,15 @@ class Outcomes:
         if receipt.outcome == "failed" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._refused(task_id, receipt), HOST)  # nobody holds it, so nobody else can say so
             return
+        actor = Actor(
+            agent.agent_id,
+            ActorKind.AGENT,
+            session=work.task.session,
+            door=DOOR if agent.connection == DOOR else "command",
+            assertion=Assertion.HOST,
+        )
         try:
-            await self.tell(self._result(work, receipt), _for(agent, work))
+            await self.tell(self._result(work, receipt), actor)
         except Refused as refusal:
             await self._fall_short(task_id, receipt, refusal)
 
@@ -123,17 +129,6 @@ class Outcomes:
             else:
                 return
 
-    async def ask_back(self, agent: Agent, work: Work, text: str) -> None:
-        """Hand the turn to the requester in place of the session that holds it. Refused where the rules do not let it
-        ask."""
-        question = cmd.AskQuestion(
-            task_id=work.task.task_id,
-            message_id=self._new_id(Prefix.MESSAGE),
-            text=Text(body=text),
-            fence=work.task.fence,
-        )
-        await self.tell(question, _for(agent, work))
-
     async def is_under_way(self, task_id: str, delivery_id: str) -> bool:
         """Whether its recipient is known to have begun, and it is not over."""
         work = await self._heads.work(task_id)
@@ -179,12 +174,3 @@ class Outcomes:
             await self._executor.execute(doubt, HOST)
         except Refused as refusal:
             self._diagnostics.record("doubt refused", task=task_id, detail=str(refusal))
-
-
-_DOORS = {DOOR: DOOR, "drive": DRIVEN}
-
-
-def _for(agent: Agent, work: Work) -> Actor:
-    """Whoever holds a task, as the host speaks for it."""
-    door = _DOORS.get(agent.connection, "command")
-    return Actor(agent.agent_id, ActorKind.AGENT, session=work.task.session, door=door, assertion=Assertion.HOST)

@@ -3,13 +3,21 @@ delivery is, and after the last time the task's requester is asked, so that noth
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from tallystick.app.clock import HighWater
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.outcomes import Outcomes
 from tallystick.core.directory import Agent
-from tallystick.core.errors import Refused
 from tallystick.core.limits import Limits
-from tallystick.core.state import Work
+from tallystick.core.state import Task, Work
+
+AskBack = Callable[[Task, str, str, str], Awaitable[bool]]
+"""See `app.driving.Driving.asked_back`."""
+
+
+async def _nobody_asks(_task: Task, _delivery_id: str, _session: str, _text: str) -> bool:
+    return False
 
 
 class FurtherPrompts:
@@ -24,6 +32,7 @@ class FurtherPrompts:
         """By task: how often its next prompt could not be sent."""
         self._not_before: dict[str, float] = {}
         """By task: when it is tried again, on boot time."""
+        self.ask_back: AskBack = _nobody_asks
 
     def waits(self, task_id: str) -> bool:
         """Whether it is not yet time to try again."""
@@ -44,10 +53,8 @@ class FurtherPrompts:
             self._not_before[task_id] = self._clock.clock.boot() + waits[tries]
             return
         self.sent(task_id)
-        try:
-            await self._outcomes.ask_back(agent, work, _question(agent, detail))
-        except Refused:  # it asked too often already: a person has to look
-            await self._outcomes.unknown(task_id, delivery_id, detail)
+        if not await self.ask_back(work.task, delivery_id, work.task.session, _question(agent, detail)):
+            await self._outcomes.unknown(task_id, delivery_id, detail)  # a person has to look
 
 
 def _question(agent: Agent, detail: str) -> str:

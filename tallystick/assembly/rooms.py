@@ -16,7 +16,7 @@ from tallystick.app.deliver import Deliverer
 from tallystick.app.driving import Driving
 from tallystick.app.due import Due
 from tallystick.app.duties import Duties
-from tallystick.app.following import LEASE_EVENTS, MODE_EVENTS, OTHER_EVENTS, TASK_EVENTS, Following
+from tallystick.app.following import LEASE_EVENTS, MODE_EVENTS, OTHER_EVENTS, TASK_EVENTS, TOKEN_EVENTS, Following
 from tallystick.app.host import Service
 from tallystick.app.notices import Notices
 from tallystick.app.openings import FirstThings
@@ -225,6 +225,7 @@ def join(b: Foundation, r: Rooms, hub: Hub) -> None:
     b.executor.refused = Refusals(b.executor, b.clock).refused
     b.executor.stumbled = b.diagnostics.failure
     r.drive.transport.freed = r.wakes.freed
+    r.deliverer.prompts.ask_back = r.drive.driving.asked_back
     r.wakes.must_open, r.wakes.was_heard = must_open, was_heard
     r.duties.end_run = end_run
     r.duties.is_in_hand = r.deliverer.is_in_hand
@@ -235,10 +236,14 @@ def join(b: Foundation, r: Rooms, hub: Hub) -> None:
 def _following(b: Foundation, r: Rooms, hub: Hub) -> Following:
     """Who is told of which commits, in this order."""
 
-    def modes_changed(recorded: ev.Recorded) -> None:
+    def modes_changed(_: ev.Recorded) -> None:
         r.wakes.modes_changed()
         r.drive.driving.modes_changed()
-        hub.committed(recorded)
+        hub.modes_changed()
+
+    def token_changed(recorded: ev.Recorded) -> None:
+        if isinstance(recorded.event, TOKEN_EVENTS):
+            hub.dismiss(recorded.event.name)
 
     return Following(
         events=(
@@ -252,7 +257,7 @@ def _following(b: Foundation, r: Rooms, hub: Hub) -> Following:
             (MODE_EVENTS, modes_changed),
             (OTHER_EVENTS, lambda _: r.deliverer.look()),
             ((ev.AgentLeft,), lambda recorded: r.first.follow_left(recorded.stream)),
-            ((ev.SpokeTokenMade, ev.SpokeTokenRemoved), hub.committed),
+            (TOKEN_EVENTS, token_changed),
         ),
         rows=(
             (TaskRow, b.presence.task_changed),

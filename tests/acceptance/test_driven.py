@@ -110,7 +110,7 @@ def test_an_answer_that_its_session_cannot_be_prompted_with_comes_back_as_a_ques
         stage.driven()
         task = stage.ask(TAKE, {"call": "question", "args": {"text": "Which one?"}})
         stage.until(task, "input_required/question")
-        eventually(lambda: not stage.clients(), "the end of its idle client")
+        eventually(lambda: not stage.processes(), "the end of its idle client")
         (stage.folder / "plan.json").write_text("its next start fails {")
         stage.call("answer", task=task, text="The second.")
         again = eventually(lambda: s if "gone on with" in (s := stage.show(task))["question"] else None, "a question")

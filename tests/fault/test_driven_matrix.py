@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from tallystick.wire import WireError
-from tests.support.driven import ADAPTER, DONE, TAKE, Stage, do
+from tests.support.driven import ADAPTER, AGENT, DONE, TAKE, Stage, do
 from tests.support.hosts import eventually
 
 SECONDS = 60
@@ -36,17 +36,6 @@ def stage():
         yield stage
 
 
-def processes(stage, program):
-    """Numbers of the processes of this stage that run a program."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        with suppress(OSError):
-            words = (folder / "cmdline").read_bytes().split(b"\0") if folder.name.isdigit() else []
-            if str(stage.folder).encode() in words and any(word.endswith(program) for word in words):
-                found.append(int(folder.name))
-    return found
-
-
 def kill(stage, who):
     """End it with -9; a host is followed by the next one."""
     if who == "host":
@@ -54,13 +43,13 @@ def kill(stage, who):
         eventually(lambda: not left(stage), "no orphan")
         assert stage.start()
         return
-    for number in processes(stage, {"adapter": b"acp_adapter.py", "client": b"acp_agent.py"}[who]):
+    for number in stage.processes({"adapter": ADAPTER, "client": AGENT}[who]):
         with suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
 
 
 def left(stage):
-    return processes(stage, b"acp_agent.py") + processes(stage, b"acp_adapter.py")
+    return stage.processes(AGENT) + stage.processes(ADAPTER)
 
 
 def effects(stage):

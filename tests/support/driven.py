@@ -83,13 +83,13 @@ class Stage(Place):
     def until_log(self, what, count=1):
         return eventually(lambda: found if len(found := self.log(what)) >= count else None, f"{count} × {what}")
 
-    def clients(self):
-        """Numbers of the scripted agents of this stage that run."""
+    def processes(self, program=AGENT):
+        """Numbers of the processes of this stage that run a program."""
         found = []
         for folder in Path("/proc").iterdir():
             with suppress(OSError):
-                line = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
-                if AGENT.name.encode() in line and str(self.folder).encode() in line:
+                words = (folder / "cmdline").read_bytes().split(b"\0") if folder.name.isdigit() else []
+                if str(self.folder).encode() in words and any(word.endswith(program.name.encode()) for word in words):
                     found.append(int(folder.name))
         return found
 

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from tallystick.app.calls import Call, CallerFacts
 from tallystick.app.desk.interface import Desk
 from tallystick.app.ports import Envelope
-from tallystick.core import events as ev
 from tallystick.core.errors import Refused, conflict, invalid, not_found, unavailable
 from tallystick.core.limits import Limits
 from tallystick.edge.spoke import frames as f
@@ -31,9 +30,6 @@ KEPT: Final = 8
 """Frames that are kept so."""
 SETTLED: Final = 10_000
 """Deliveries whose recorded outcome is remembered, for a spoke that missed the acknowledgement."""
-
-_MODES: Final = (ev.HostModeChanged, ev.WorkspaceModeChanged, ev.AgentModeChanged, ev.SessionModeChanged)
-_TOKENS: Final = (ev.SpokeTokenMade, ev.SpokeTokenRemoved)
 
 
 class _Expected(NamedTuple):
@@ -158,14 +154,10 @@ class Hub:
         if before is not None and before.visit is not spoke.visit:
             before.visit.leave()
 
-    def committed(self, recorded: ev.Recorded) -> None:
-        """People had something stopped, paused, drained or resumed: the spokes that it is about are told. The token of
-        a spoke was made anew or taken away: whoever came in by the old one is sent away."""
-        if isinstance(recorded.event, _TOKENS):
-            self.dismiss(recorded.event.name)
-        elif isinstance(recorded.event, _MODES):
-            for spoke in self.spokes.values():
-                spoke.visit.begin(tell_mode(self.desk, spoke))
+    def modes_changed(self) -> None:
+        """People had something stopped, paused, drained or resumed: the spokes that it is about are told."""
+        for spoke in self.spokes.values():
+            spoke.visit.begin(tell_mode(self.desk, spoke))
 
     def left(self, spoke: Spoke) -> None:
         """A connection of a spoke is gone: who carries something to it is told, unless it is back already. One that had
