@@ -39,7 +39,11 @@ ROWS = [row for row in TRANSITIONS if row.command is not cmd.SubmitTask]
 CASES = [(row, place) for row in ROWS for place in sorted(row.sources)]
 # Whose turn it is can always be worked out again: where nothing moves, nothing is recorded.
 FIRM = [row for row in ROWS if row.command is not cmd.MoveTurn]
-WRONG = [(row, place) for row in FIRM for place in PLACES if place not in row.sources]
+# What is canceled already is no wrong place to cancel from: that is a repeat, below.
+REPEATS = [(cmd.CancelTask, place) for place in PLACES if place.startswith("canceled/")]
+WRONG = [
+    (row, place) for row in FIRM for place in PLACES if place not in row.sources and (row.command, place) not in REPEATS
+]
 
 
 def name(value: Any) -> str:
@@ -300,6 +304,10 @@ def test_cancel_again_changes_nothing(world: World) -> None:
     world.act(cmd.CancelTask, task_id, ASKER)
     assert isinstance(world.act(cmd.CancelTask, task_id, ASKER), Unchanged)
     assert isinstance(world.act(cmd.CancelTask, task_id, ANN), Unchanged)
+    world.act(cmd.ReleaseTask, task_id, WORKER)
+    assert world.place(task_id) == "canceled/by_requester"
+    assert isinstance(world.act(cmd.CancelTask, task_id, ASKER), Unchanged)
+    world.refuses(ErrorCode.CONFLICT, cmd.CancelTask, task_id, CLOSED)
 
 
 @pytest.mark.parametrize(

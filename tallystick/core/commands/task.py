@@ -199,7 +199,7 @@ class DecidePermission(TaskCommand, frozen=True, kw_only=True):
 
 
 class CancelTask(TaskCommand, frozen=True, kw_only=True):
-    """Stop it; canceled at once before dispatch, else once everything of it has ended."""
+    """Stop it; canceled at once before dispatch, else once everything of it has ended. Again: no event."""
 
     text: Text | None = None
 

@@ -214,7 +214,9 @@ def _cancel(work: Work, c: cmd.CancelTask, ctx: Context) -> ev.CancelRequested |
 
 
 def _cancel_again(task: Task, _c: cmd.CancelTask, _ctx: Context) -> Unchanged | None:
-    return Unchanged(task.task_id) if task.open and task.cancel_requested_at else None
+    """Whoever lost the answer may ask again, whether the first has come to its end meanwhile or not."""
+    asked = task.open and task.cancel_requested_at
+    return Unchanged(task.task_id) if asked or task.state is S.CANCELED else None
 
 
 def _confirm_cancel(work: Work, _c: cmd.ConfirmCancel, ctx: Context) -> ev.TaskCanceled:
