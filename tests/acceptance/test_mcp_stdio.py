@@ -250,12 +250,23 @@ def paused(home):
     return pid
 
 
+def handed_over(agent, turns=8):
+    """Wait until the server has given a stopped host all that it was told. It sends one line in each turn of its loop,
+    and answers by itself, at the end of a turn, what is no JSON."""
+    for _ in range(turns):
+        known = len(agent.stray)
+        agent.bytes(b"?\n")
+        while len(agent.stray) == known:
+            assert agent.next() is not None, "the server ended"
+
+
 def test_an_ask_in_flight_is_asked_once_with_the_next_host(home):
     alice = Agent(home, "--as", "alice")
     alice.tool("overview")
     pid = paused(home)
     waiting = alice.call("ask", to="@bob", subject="Once")
     looking = alice.call("overview")
+    handed_over(alice)
     os.kill(pid, signal.SIGKILL)
     result = alice.answer(waiting)["result"]
     assert result["isError"] is False
@@ -272,6 +283,7 @@ def test_what_may_not_be_repeated_is_told_as_unknown(home):
     pid = paused(home)
     waiting = bob.call("submit", task=task, text="Was it?")
     declining = bob.call("take", task=task, action="decline", text="no")
+    handed_over(bob)
     os.kill(pid, signal.SIGKILL)
     for number in (waiting, declining):
         result = bob.answer(number)["result"]
