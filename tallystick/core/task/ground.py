@@ -6,7 +6,8 @@ from typing import Any
 
 from tallystick.core import events as ev
 from tallystick.core.errors import ErrorCode, Refused, conflict, invalid
-from tallystick.core.identity import short
+from tallystick.core.identity import ActorKind, short
+from tallystick.core.model import Reason as R
 from tallystick.core.state import Context, Task
 from tallystick.core.task.submit import check_body
 
@@ -60,3 +61,9 @@ def check_said(text: ev.Text, ctx: Context) -> None:
     check_body(text, ctx)
     if not text.body.strip():
         raise invalid("The text is empty.", "Say it in words.")
+
+
+def canceled_by(ctx: Context, task: Task) -> R:
+    """Why a task that this actor ends is canceled: the word of a person who did not ask for it counts as such."""
+    by_person = ctx.actor.kind is ActorKind.PERSON and ctx.actor.id != task.requester
+    return R.BY_PERSON if by_person or task.cancel_by_person else R.BY_REQUESTER
