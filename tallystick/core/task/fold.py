@@ -255,6 +255,7 @@ def _reassigned(t: Task, r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any]
         "rule": e.rule,
         "taken_at": 0.0,
         "handed_in_at": 0.0,
+        "doubt": "",
         "cancel_requested_at": 0.0,
     }
 

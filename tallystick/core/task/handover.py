@@ -31,11 +31,26 @@ def _check_handed_on(work: Work, c: cmd.ReassignTask, ctx: Context) -> None:
         raise conflict(f"{who} had task {name_of(task)} before, and could not go on.", "A person may reassign it.")
 
 
+def _check_known(work: Work, ctx: Context) -> None:
+    """What was begun and has no known outcome may have taken effect: only a person says that it is done again
+    (docs/decisions/0004)."""
+    task = work.task
+    if ctx.actor.kind is ActorKind.PERSON or not (work.is_in_doubt or task.reason is R.UNVERIFIED):
+        return
+    raise conflict(
+        f"What became of the last attempt of task {name_of(task)} is not known: it is {task.place.replace('_', ' ')}.",
+        f"A person tells: tally verify {name_of(task)} --settle done|failed|redo|cancel TEXT"
+        if task.reason is R.UNVERIFIED
+        else f"Whoever had it may still tell; else a person hands it on: tally reassign {name_of(task)} @NAME",
+    )
+
+
 def reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigned:
     """Another assignee; whoever had it is told, and its deliveries are canceled."""
     task = work.task
     if task.cancel_requested_at:
         raise conflict(f"Cancel was asked of task {name_of(task)}.", "Ask for new work instead.")
+    _check_known(work, ctx)
     if c.assignee and c.assignee == (task.reviewer or ""):
         raise invalid("The reviewer cannot be the assignee.", "Choose another assignee.")
     asked = routing.again(task, c.assignee, ctx)

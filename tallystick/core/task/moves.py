@@ -138,6 +138,11 @@ def _answer(work: Work, c: cmd.AnswerQuestion, ctx: Context) -> ev.QuestionAnswe
     if task.reason is R.QUESTION:
         _check_rounds(task, ctx)
     alive = session_alive(task, ctx)
+    if not alive and work.is_in_doubt and ctx.actor.kind is not ActorKind.PERSON:
+        raise conflict(
+            f"The session that asked is gone, and what it did of task {name_of(task)} is not known.",
+            f"A person's answer has it begun anew: tally answer {name_of(task)} TEXT",
+        )
     return ev.QuestionAnswered(
         state=S.WORKING if alive else S.SUBMITTED,
         reason=R.ANSWERED if alive else R.REWORK,
