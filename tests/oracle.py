@@ -97,7 +97,7 @@ MOVES: dict[str, tuple[str, str, str]] = {
 }
 
 PERSONS_ALONE: dict[str, str] = {
-    "ReassignTask": "input_required/unverified",
+    "ReassignTask": "input_required/unverified input_required/frozen",
     "AnswerQuestion": "input_required/frozen",
 }
 """Where, of those who otherwise may, a person alone may."""

@@ -256,6 +256,7 @@ def _reassigned(t: Task, r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any]
         "taken_at": 0.0,
         "handed_in_at": 0.0,
         "doubt": "",
+        "rounds": 0 if _human(r) else t.rounds,
         "cancel_requested_at": 0.0,
     }
 

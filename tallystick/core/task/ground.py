@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tallystick.core import events as ev
-from tallystick.core.errors import ErrorCode, Refused, conflict, invalid
+from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import Reason as R
 from tallystick.core.state import Context, Task
@@ -61,6 +61,12 @@ def check_said(text: ev.Text, ctx: Context) -> None:
     check_body(text, ctx)
     if not text.body.strip():
         raise invalid("The text is empty.", "Say it in words.")
+
+
+def check_not_frozen(task: Task, ctx: Context) -> None:
+    """Out of a freeze leads only what a person says: it is there to stop agents that go round among themselves."""
+    if task.reason is R.FROZEN and ctx.actor.kind is not ActorKind.PERSON:
+        raise denied(f"Task {name_of(task)} is frozen until a person says how to go on.", "Wait for a person.")
 
 
 def canceled_by(ctx: Context, task: Task) -> R:

@@ -10,7 +10,7 @@ from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.state import Context, Task, Unchanged, Work
 from tallystick.core.task import routing
-from tallystick.core.task.ground import canceled_by, name_of
+from tallystick.core.task.ground import canceled_by, check_not_frozen, name_of
 from tallystick.core.task.submit import admission, check_assignee, check_cycle, check_session, promise
 
 
@@ -50,6 +50,7 @@ def reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigned
     task = work.task
     if task.cancel_requested_at:
         raise conflict(f"Cancel was asked of task {name_of(task)}.", "Ask for new work instead.")
+    check_not_frozen(task, ctx)
     _check_known(work, ctx)
     if c.assignee and c.assignee == (task.reviewer or ""):
         raise invalid("The reviewer cannot be the assignee.", "Choose another assignee.")

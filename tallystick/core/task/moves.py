@@ -21,6 +21,7 @@ from tallystick.core.task import handover, prompts, results
 from tallystick.core.task.ground import (
     canceled_by,
     check_may_start,
+    check_not_frozen,
     check_said,
     name_of,
     pull_lease,
@@ -133,8 +134,7 @@ def _ask(work: Work, c: cmd.AskQuestion, ctx: Context) -> ev.QuestionAsked:
 def _answer(work: Work, c: cmd.AnswerQuestion, ctx: Context) -> ev.QuestionAnswered:
     task = work.task
     check_said(c.text, ctx)
-    if task.reason is R.FROZEN and ctx.actor.kind is not ActorKind.PERSON:
-        raise denied(f"Task {name_of(task)} is frozen until a person says how to go on.", "Wait for a person.")
+    check_not_frozen(task, ctx)
     if task.reason is R.QUESTION:
         _check_rounds(task, ctx)
     alive = session_alive(task, ctx)
