@@ -12,7 +12,21 @@ from tallystick.core.errors import ErrorCode
 from tallystick.core.identity import HOST, Prefix
 from tallystick.core.model import BlobReference, CheckOutcome, Expects, Reason
 from tallystick.core.task import DutyKind, due_duties
-from tests.build import ANN, ASKER, BOB, CHECK, HOME, REVIEWER, RUNNER, SESSIONS, WORKER, World, agent, run, words
+from tests.build import (
+    ANN,
+    ASKER,
+    BOB,
+    CHECK,
+    HOME,
+    REVIEWER,
+    RUNNER,
+    SESSIONS,
+    WORKER,
+    World,
+    agent,
+    run,
+    words,
+)
 
 REFERENCE = BlobReference("a" * 64, 3)
 NOTHING = ev.Text()

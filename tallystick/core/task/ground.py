@@ -8,6 +8,7 @@ from tallystick.core import events as ev
 from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import Reason as R
+from tallystick.core.route import strictest
 from tallystick.core.state import Context, Task
 from tallystick.core.task.submit import check_body
 
@@ -30,7 +31,7 @@ def check_may_start(task: Task, mode: str, ctx: Context) -> None:
         raise Refused(
             ErrorCode.EXPIRED, f"The deadline of task {name_of(task)} has passed.", "Leave it; its requester is told."
         )
-    mode = "paused" if task.mode == "paused" else mode
+    mode = strictest(mode, task.mode or "running")
     if mode != "running":
         raise conflict(
             f"Task {name_of(task)} cannot be taken now: a person has set this to {mode}.",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
-from tallystick.core.errors import conflict, denied, invalid
+from tallystick.core.errors import Refused, conflict, denied, invalid
 from tallystick.core.identity import ActorKind
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
-from tallystick.core.state import Context, Task, Unchanged, Work
+from tallystick.core.state import NOT_RELEASED, Context, Task, Unchanged, Work
 from tallystick.core.task import routing
 from tallystick.core.task.ground import canceled_by, check_not_frozen, name_of
 from tallystick.core.task.submit import admission, check_assignee, check_cycle, check_session, promise
@@ -80,13 +80,24 @@ def release(work: Work, c: cmd.ReleaseTask, ctx: Context) -> ev.TaskReleased | e
     """Its holder gives it back; after cancel was asked that is how the holder confirms it."""
     task = work.task
     if not task.holder:
-        raise conflict(
-            f"Task {name_of(task)} was already released with another reason.", f"Look at it: tally show {name_of(task)}"
-        )
+        raise _not_held(task, ctx)
     if task.cancel_requested_at:
         reason = canceled_by(ctx, task)
         return ev.TaskCanceled(state=S.CANCELED, reason=reason, text=c.text, cascade=task.cascade)
     return ev.TaskReleased(state=S.SUBMITTED, reason=R.NEW, delivery_id=c.delivery_id, note=c.note, text=c.text)
+
+
+def _not_held(task: Task, ctx: Context) -> Refused:
+    """Why whoever had it last has nothing to give back."""
+    look = f"Look at it: tally show {name_of(task)}"
+    if task.open and task.released != NOT_RELEASED:
+        how = "with another reason" if task.released[0] == ctx.actor.session else "by another session"
+        return conflict(f"Task {name_of(task)} was already released {how}.", look)
+    again = task.reason is R.REWORK and task.assignee == ctx.actor.id
+    return conflict(
+        f"Nobody holds task {name_of(task)}: it is {task.place.replace('_', ' ')}.",
+        f"Take it to go on with it, or leave it: tally decline {name_of(task)} TEXT" if again else look,
+    )
 
 
 def release_again(task: Task, c: cmd.ReleaseTask, ctx: Context) -> Unchanged | None:
