@@ -117,7 +117,7 @@ class Shadow:
             self.assignee = self.route  # whoever had it has it no more: the host chooses anew
         if kind is cmd.CancelTask and before == after:
             self.cancel_asked = True
-        if kind is cmd.ReassignTask or (kind is cmd.CorrectTask and not oracle.is_open(before)):
+        if kind is cmd.CorrectTask and not oracle.is_open(before):
             self.cancel_asked = False
 
     def _let_go(self, kind: type, after: str) -> None:
@@ -281,6 +281,7 @@ class TaskMachine(RuleBasedStateMachine):
         assert any(roles[role] for role in oracle.MOVES[name][0].split()), (name, by)
         if oracle.matches(shadow.place, oracle.PERSONS_ALONE.get(name, "")):
             assert roles["person"], (name, shadow.place)
+        assert name != "ReassignTask" or not shadow.cancel_asked, "what is being canceled is not done again"
         assert by.id not in self.gone
         assert by.id != STRANGER
         if name in ("ApproveResult", "RequestChanges", "RefuseResult"):

@@ -257,7 +257,6 @@ def _reassigned(t: Task, r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any]
         "handed_in_at": 0.0,
         "doubt": "",
         "rounds": 0 if _human(r) else t.rounds,
-        "cancel_requested_at": 0.0,
     }
 
 
