@@ -13,6 +13,7 @@ from tallystick.core.directory import Agent, SessionState
 from tallystick.core.events import Text
 from tallystick.core.identity import Prefix
 from tallystick.core.model import Artifact, CheckRun, GitReference, Output
+from tallystick.core.offers import Offer
 from tallystick.core.state import Work
 from tallystick.core.wake import Wake
 
@@ -400,6 +401,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     work: Work
     text: Text
     """The words of the assignment."""
+    offer: Offer | None = None
+    """What of the agent's serves it (see `core.route`): by its schemas it is judged. None where nothing of it does."""
     caller: str = ""
     """Who asks, as people call it: `@name`."""
     note: str = ""

@@ -133,6 +133,12 @@ def holders(
     return of(workspace) or of(_default(directory))
 
 
+def held_by(agent_id: str, found: Sequence[Holder]) -> Holder | None:
+    """Of those who hold what is asked for that agent, with the offer of its that serves: the one by which it is chosen,
+    counted and judged."""
+    return next((holder for holder in found if holder.agent.agent_id == agent_id), None)
+
+
 def _takes(agent: Agent, requester: str, providers: frozenset[str]) -> bool:
     if agent.provider not in ("", "none") and agent.provider not in providers:
         return False
