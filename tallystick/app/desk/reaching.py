@@ -26,7 +26,6 @@ from tallystick.core.state import Task, Work
 
 _TO: Final = ("one", "all")
 _RETRY: Final = {"retreat": "", "none": "none"}
-_LONGEST_MS: Final = 30 * 86_400_000
 _MESSAGES_KEPT: Final = 10_000
 
 
@@ -67,8 +66,8 @@ class Reaching(Anchoring, RouteTable, Evidence):
         if form.to not in _TO or form.retry not in _RETRY:
             said = f"to={form.to!r}, retry={form.retry!r}"
             raise invalid(f"{said} is not understood.", "Use one or all, and retreat or none.")
-        if form.timeout_ms is not None and not 0 < form.timeout_ms <= _LONGEST_MS:
-            raise invalid("The timeout must be between 1 ms and 30 days.", "Give a number in that range.")
+        if form.timeout_ms is not None and not 0 < form.timeout_ms <= reach.LONGEST_MS:
+            raise invalid("The timeout must be between 1 ms and 7 days.", "Give a number in that range.")
         if form.msg_id and not is_id(form.msg_id, Prefix.MESSAGE):
             raise invalid("The message id is not valid.", "Send `msg_` and a ULID.")
         if form.trace and not is_id(form.trace, Prefix.TRACE):
