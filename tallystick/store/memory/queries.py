@@ -163,10 +163,14 @@ def dedup(tables: Tables, *, workspace: str, requester: str, key: str) -> list[L
 
 
 @_named
-def due_tasks(tables: Tables, *, now: float, limit: int) -> list[Line]:
-    """Tasks the host must look at by now."""
-    due = [row for row in _rows(tables, "tasks") if _is_due(row, now)]
-    return sorted(due, key=lambda row: row["due_at"])[:limit]
+def due_tasks(tables: Tables, *, now: float, after: float, last: str, limit: int) -> list[Line]:
+    """Tasks the host must look at by now, behind one of them."""
+    due = [row for row in _rows(tables, "tasks") if _is_due(row, now) and _when(row) > (after, last)]
+    return sorted(due, key=_when)[:limit]
+
+
+def _when(row: Line) -> tuple[float, str]:
+    return row["due_at"], row["task_id"]
 
 
 @_named
