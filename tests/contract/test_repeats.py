@@ -1,4 +1,5 @@
-"""What is said again while the first is still on its way to the disk: nobody is told that it is done before it is."""
+"""What is said again, or looked up, while something is on its way to the disk or from it: nobody is told that it is
+done before it is, and nothing old takes the place of something new."""
 
 from __future__ import annotations
 
@@ -128,3 +129,36 @@ async def test_a_repeat_is_told_only_what_is_on_the_disk(tmp_path: Path, said: s
             assert (bool(first.recorded), second.recorded) == (True, None)
         assert len(await disk.tail(0)) == known + 1, "it is on the record once"
         assert (await story.hub.executor.execute(getattr(story, said)(), story.ann)).recorded is None
+
+
+class SlowReader(MemoryStore):
+    """Hands over the first history that is asked for only once it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_read = asyncio.Event()
+        self.may_end: asyncio.Event | None = None
+
+    async def load(self, stream: str, after_version: int = 0) -> list[Recorded]:
+        found = await super().load(stream, after_version)
+        waits, self.may_end = self.may_end, None
+        if waits is not None:
+            self.has_read.set()
+            await waits.wait()
+        return found
+
+
+async def test_what_was_read_slowly_does_not_replace_what_was_written_meanwhile(tmp_path: Path) -> None:
+    store = SlowReader()
+    async with Hub(tmp_path, store=store) as hub:
+        story = Story(hub, SlowDisk())
+        await story.ask()
+        hub.heads.forget(story.task_id)
+        store.may_end = may_end = asyncio.Event()
+        reading = asyncio.ensure_future(hub.heads.work(story.task_id))
+        await store.has_read.wait()
+        await hub.executor.execute(story.claim(), story.ann)
+        may_end.set()
+        read = await reading
+        assert read is not None
+        assert read.task.place == hub.work(story.task_id).task.place == "working"
