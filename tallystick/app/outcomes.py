@@ -55,8 +55,8 @@ class Outcomes:
         if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._return(work, delivery_id, receipt.detail), HOST)
             return
-        if agent.connection == DOOR and await self._is_in_doubt(task_id):
-            await self.tell(self._settled(task_id, receipt), HOST)
+        if receipt.outcome != "submitted" and agent.connection == DOOR and await self._is_in_doubt(task_id):
+            await self.tell(self._failed_after_all(task_id, receipt), HOST)
             return
         if receipt.outcome == "failed" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._refused(task_id, receipt), HOST)  # nobody holds it, so nobody else can say so
@@ -64,7 +64,7 @@ class Outcomes:
         actor = Actor(
             agent.agent_id,
             ActorKind.AGENT,
-            session=work.task.session,
+            session=_session_of(work, delivery_id),
             door=DOOR if agent.connection == DOOR else "command",
             assertion=Assertion.HOST,
         )
@@ -93,13 +93,11 @@ class Outcomes:
         work = await self._heads.work(task_id)
         return work is not None and work.task.reason is Reason.UNVERIFIED
 
-    def _settled(self, task_id: str, receipt: Receipt) -> cmd.SettleDoubt:
-        """A spoke that is back tells what came of it, after a person was asked: nobody has to look any more."""
-        done = receipt.outcome == "submitted"
-        text = Text(body=receipt.text if done else receipt.detail or "It failed.")
-        delivery = self._new_id(Prefix.DELIVERY)
+    def _failed_after_all(self, task_id: str, receipt: Receipt) -> cmd.SettleDoubt:
+        """A spoke that is back tells that it failed, after a person was asked: nobody has to look any more."""
+        text = Text(body=receipt.detail or "It failed.")
         return cmd.SettleDoubt(
-            task_id=task_id, outcome="done" if done else "failed", delivery_id=delivery, text=text
+            task_id=task_id, outcome="failed", delivery_id=self._new_id(Prefix.DELIVERY), text=text
         )
 
     async def _is_for_a_person(self, agent: Agent, task_id: str, receipt: Receipt) -> None:
@@ -174,3 +172,9 @@ class Outcomes:
             await self._executor.execute(doubt, HOST)
         except Refused as refusal:
             self._diagnostics.record("doubt refused", task=task_id, detail=str(refusal))
+
+
+def _session_of(work: Work, delivery_id: str) -> str:
+    """Who holds it; once nobody does (a person was asked), who was handed it."""
+    delivery = work.delivery(delivery_id)
+    return work.task.session or (delivery.session if delivery is not None else "")

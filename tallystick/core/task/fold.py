@@ -173,6 +173,7 @@ def _handed_in(t: Task, r: ev.Recorded, e: ev.ResultHandedIn) -> dict[str, Any]:
         "last_session": e.session,
         "fence": e.fence,
         "lease_until": 0.0,
+        "doubt": "",
         "handed_in_at": r.at,
         "revision": e.revision,
         "review_wanted": t.review_wanted or e.review_wanted,
@@ -277,12 +278,14 @@ def _returned(t: Task, r: ev.Recorded, e: ev.HolderReturned) -> dict[str, Any]:
     return {"fence": e.fence, "fence_before": before, "lease_until": e.lease_until}
 
 
-def _doubted(_t: Task, _r: ev.Recorded, e: ev.TaskDoubted) -> dict[str, Any]:
-    return {**_no_holder(), "doubt": e.detail}
+def _doubted(t: Task, _r: ev.Recorded, e: ev.TaskDoubted | ev.TaskExpired) -> dict[str, Any]:
+    """A person is asked. Whoever had it may still come back and tell, by the fence that it knows."""
+    last = {"last_holder": t.holder, "last_session": t.session} if t.holder else {}
+    return {**_no_holder(), **last, "fence_before": t.fence_before, "doubt": e.detail}
 
 
 def _expired(t: Task, r: ev.Recorded, e: ev.TaskExpired) -> dict[str, Any]:
-    return _ended(t, r, e) if e.reason is R.EXPIRED else {**_no_holder(), "doubt": e.detail}
+    return _ended(t, r, e) if e.reason is R.EXPIRED else _doubted(t, r, e)
 
 
 def _settled_doubt(t: Task, _r: ev.Recorded, e: ev.DoubtSettled) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from tallystick.core.task.submit import check_body
 def hand_in(work: Work, c: cmd.HandInResult, ctx: Context) -> ev.TaskEvent:
     """The result, if it shows what was asked for; else a refusal that says what is missing."""
     task = work.task
+    if task.reason is R.UNVERIFIED:
+        _check_reconciles(work, ctx)
     check_body(c.text, ctx)
     check_children(ctx, "handed in")
     if c.run is not None and _ended_badly(task, c.run):
@@ -43,6 +45,17 @@ def hand_in(work: Work, c: cmd.HandInResult, ctx: Context) -> ev.TaskEvent:
         review_wanted=c.review_wanted,
         run=c.run,
     )
+
+
+def _check_reconciles(work: Work, ctx: Context) -> None:
+    """Once a person was asked what became of it, only the spoke that began it can still tell: it kept what it did."""
+    assignment = work.assignment
+    begun = assignment is not None and assignment.unverified and assignment.session == ctx.actor.session
+    if not (begun and ctx.actor.door == "spoke"):
+        raise conflict(
+            f"What became of task {name_of(work.task)} is not known, so its result is not taken: a person decides.",
+            f"Tell them what you did; they settle it with `tally verify {name_of(work.task)} --settle`.",
+        )
 
 
 def _ended_badly(task: Task, run: CheckRun) -> bool:
