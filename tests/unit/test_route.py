@@ -353,4 +353,4 @@ def test_limits_are_those_of_the_page() -> None:
     limits = Limits()
     assert (limits.heartbeat_seconds, limits.suspect_seconds, limits.presence_seconds) == (15, 45, 120)
     assert (limits.anchor_queue, limits.anchor_seconds, limits.dispatch_parts) == (1000, 7 * 86400, 64)
-    assert (limits.reach_bytes, limits.reach_seconds, limits.hot_results, limits.slice_items) == (262144, 30, 200, 20)
+    assert (limits.reach_bytes, limits.reach_seconds) == (262144, 30)
