@@ -134,7 +134,6 @@ class BlobReference(Value, frozen=True, tag="blob"):
     sha256: str
     size: int
     name: str = ""
-    media_type: str = "application/octet-stream"
 
 
 class ExternalReference(Value, frozen=True, tag="external"):

@@ -206,7 +206,6 @@ class Task(Value, frozen=True):
     doubt: str = ""
     running: str = ""
     """The turn that is under way in a session which the host drives."""
-    running_since: float = 0.0
     turns: int = 0
     """How many turns were begun for it."""
     handed_on: tuple[str, ...] = ()
