@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tallystick.core import events as ev
 from tallystick.core.errors import ErrorCode, Refused, conflict, invalid
 from tallystick.core.identity import short
@@ -14,11 +12,6 @@ from tallystick.core.task.submit import check_body
 def name_of(task: Task) -> str:
     """The task's id as people read it."""
     return short(task.task_id)
-
-
-def same_place(task: Task) -> dict[str, Any]:
-    """State and reason for an event that leaves them as they are."""
-    return {"state": task.state, "reason": task.reason}
 
 
 def check_may_start(task: Task, mode: str, ctx: Context) -> None:

@@ -15,8 +15,8 @@ from tallystick.core.identity import short
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.route import agent_mode
-from tallystick.core.state import Context, Task, Unchanged, Work
-from tallystick.core.task.ground import name_of, same_place
+from tallystick.core.state import Context, Task, Unchanged, Work, same_place
+from tallystick.core.task.ground import name_of
 
 PURPOSES: Final = ("work", "changes", "answer", "refuted", "parts", "reminder", "resumed")
 """What a prompt is for."""
