@@ -366,7 +366,7 @@ def _turn_ended(t: Task, _r: ev.Recorded, e: ev.TurnEnded) -> dict[str, Any]:
 
 
 def _delivery_returned(_t: Task, _r: ev.Recorded, _e: ev.DeliveryReturned) -> dict[str, Any]:
-    return {"holder": "", "session": "", "lease_until": 0.0}
+    return _no_holder()
 
 
 _CHANGES: dict[type, Callable[[Task, ev.Recorded, Any], dict[str, Any]]] = {
