@@ -253,6 +253,10 @@ class Output(Value, frozen=True):
     truncated: bool = False
 
 
+NO_OUTPUT: Final = Output(sha256="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", size=0)
+"""Of a process that wrote nothing there, or never began."""
+
+
 class TestCounts(Value, frozen=True):
     """What a test run counted, from JUnit or a known runner's closing line."""
 
