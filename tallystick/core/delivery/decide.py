@@ -32,8 +32,9 @@ def _caps(_w: Work | None, c: cmd.SubmitTask, ctx: Context, sofar: Any) -> Any:
     if ctx.queued >= limits.mailbox_queue:
         raise unavailable(f"The mailbox is full: {ctx.queued} open messages.", "Wait until some of them are done.")
     if c.assignee.startswith(CAPABILITY_PREFIX) and ctx.queued >= limits.anchor_queue:
+        name = c.assignee.removeprefix(CAPABILITY_PREFIX)
         raise unavailable(
-            f"{ctx.queued} messages wait for {c.assignee[4:]!r}; the limit is {limits.anchor_queue}.",
+            f"{ctx.queued} messages wait for {name!r}; the limit is {limits.anchor_queue}.",
             "Wait until some of them are done, or let more holders join.",
         )
     if agent is not None and agent.connection in PUSHED and ctx.queued_by_sender >= limits.push_queue:
