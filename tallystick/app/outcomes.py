@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 from tallystick.app.clock import HighWater
@@ -10,17 +9,16 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId, Receipt
+from tallystick.app.recording import until_recorded
 from tallystick.app.routing import DOOR
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
-from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.errors import Refused
 from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Fact, Reason
 from tallystick.core.state import Delivery, Work
-
-_AGAIN_SECONDS = 1.0
 
 
 class Outcomes:
@@ -116,16 +114,8 @@ class Outcomes:
         await self.tell(cmd.FailTask(task_id=task_id, text=text, run=receipt.run), HOST)
 
     async def tell(self, command: cmd.Command, actor: Actor) -> None:
-        """Record what has happened; while nothing can be recorded (a full disk), again and again."""
-        while True:
-            try:
-                await self._executor.execute(command, actor)
-            except Refused as refusal:
-                if refusal.code is not ErrorCode.UNAVAILABLE:
-                    raise
-                await asyncio.sleep(_AGAIN_SECONDS)
-            else:
-                return
+        """Record what has happened, also where that takes long."""
+        await until_recorded(self._executor, command, actor)
 
     async def is_under_way(self, task_id: str, delivery_id: str) -> bool:
         """Whether its recipient is known to have begun, and it is not over."""

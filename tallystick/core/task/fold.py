@@ -348,10 +348,9 @@ def _begun(t: Task, r: ev.Recorded, _e: ev.DeliveryBegun) -> dict[str, Any]:
     }
 
 
-def _turn_started(t: Task, r: ev.Recorded, e: ev.TurnStarted) -> dict[str, Any]:
+def _turn_started(t: Task, _r: ev.Recorded, e: ev.TurnStarted) -> dict[str, Any]:
     return {
         "running": e.turn_id,
-        "running_since": r.at,
         "refuted": False,
         "turns": t.turns + 1,
         "reminders": t.reminders + 1 if e.purpose == "reminder" else 0,
@@ -366,11 +365,11 @@ def _turn_noted(_t: Task, _r: ev.Recorded, e: ev.TurnNoted) -> dict[str, Any]:
 
 
 def _turn_ended(t: Task, _r: ev.Recorded, e: ev.TurnEnded) -> dict[str, Any]:
-    return {"running": "", "running_since": 0.0, "spent": t.spent.plus(e.spent), "spending": Spent()}
+    return {"running": "", "spent": t.spent.plus(e.spent), "spending": Spent()}
 
 
 def _delivery_returned(_t: Task, _r: ev.Recorded, _e: ev.DeliveryReturned) -> dict[str, Any]:
-    return {"holder": "", "session": "", "lease_until": 0.0}
+    return _no_holder()
 
 
 _CHANGES: dict[type, Callable[[Task, ev.Recorded, Any], dict[str, Any]]] = {

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.directory import PASSIVE
 from tallystick.core.errors import conflict, denied
+from tallystick.core.failure import failing, would_fail
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import CheckOutcome, CheckRun, Expects
 from tallystick.core.model import Reason as R
@@ -126,23 +125,6 @@ def report_check(work: Work, c: cmd.ReportCheck, ctx: Context) -> ev.TaskEvent:
 def _can_rework(task: Task, ctx: Context) -> bool:
     agent = ctx.directory.agents.get(task.holder)
     return session_alive(task, ctx) and not (agent and agent.connection in PASSIVE)
-
-
-def would_fail(task: Task, reason: R, ctx: Context) -> tuple[S, R, int]:
-    """Where a failure leads: to the compensation target while rounds are left, else to its end."""
-    if not task.on_failure:
-        return S.FAILED, reason, 0
-    if task.failures >= ctx.limits.compensation_rounds:
-        return S.FAILED, R.EXHAUSTED, task.failures
-    return S.SUBMITTED, R.COMPENSATING, task.failures + 1
-
-
-def failing(
-    task: Task, reason: R, ctx: Context, *, text: ev.Text | None = None, run: Any = None, code: str = ""
-) -> ev.TaskFailed:
-    """The event of a failure, compensated or final."""
-    state, why, round_ = would_fail(task, reason, ctx)
-    return ev.TaskFailed(state=state, reason=why, round=round_, text=text, run=run, code=code)
 
 
 def _check_revision(task: Task, revision: int, ctx: Context) -> None:
