@@ -56,7 +56,8 @@ class Outcomes:
         if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._return(work, delivery_id, receipt.detail), HOST)
             return
-        if receipt.outcome != "submitted" and agent.connection == DOOR and await self._is_in_doubt(task_id, delivery_id):
+        asked = agent.connection == DOOR and await self._is_in_doubt(task_id, delivery_id)
+        if asked and receipt.outcome != "submitted":
             await self.tell(self._failed_after_all(task_id, receipt), HOST)
             return
         if receipt.outcome == "failed" and await self._is_ahead(task_id, delivery_id):
