@@ -412,7 +412,7 @@ def _ended(result: JobResult) -> str:
     if result.not_started:
         return result.not_started
     if result.timed_out:
-        return "it took too long"
+        return f"it took longer than {result.seconds:g} seconds"
     return f"exit {result.exit_code}" if result.signal is None else f"signal {result.signal}"
 
 
