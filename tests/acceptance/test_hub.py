@@ -475,6 +475,22 @@ async def test_after_a_restart_of_the_host_what_began_waits_for_its_spoke_and_th
         assert (await hub.outcome(begun.task_id))[-1].payload == "whole"
 
 
+@pytest.mark.parametrize("to", ["all", "one"])
+async def test_after_a_restart_every_message_that_waits_is_taken_up_by_name_or_by_capability(tmp_path, to: str) -> None:
+    many = 1001
+    async with Hub(tmp_path, push_queue=many + 1, anchor_queue=many + 1) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        first = await hub.sail(timeout_ms=10**9)
+        await hub.until(lambda: first.task_id in hub.spokes.running)
+        sails = [hub.sail(timeout_ms=10**9, to=to) for _ in range(many)]
+        await asyncio.gather(*sails)
+        assert hub.routing.waiting("Count") == many
+        store, clock = hub.store, hub.manual
+    async with Hub(tmp_path, store, clock) as hub:
+        assert hub.routing.waiting("Count") == many
+
+
 async def test_references_of_a_message_are_fetched_and_verified(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         await hub.spoke("counter", "Count")
