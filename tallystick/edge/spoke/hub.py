@@ -285,10 +285,13 @@ class Hub:
 
     async def noted(self, envelope: Envelope, progress: f.Progress) -> None:
         """A spoke told how far it is."""
-        with suppress(Refused):  # the task is in other hands by now
-            await self.desk.told(
-                envelope.session, envelope.task_id, envelope.fence, progress.text, fraction=progress.fraction
-            )
+        try:
+            with suppress(Refused):  # the task is in other hands by now
+                await self.desk.told(
+                    envelope.session, envelope.task_id, envelope.fence, progress.text, fraction=progress.fraction
+                )
+        except Exception as error:  # noqa: BLE001 - what it tells next is not lost with this
+            self.unforeseen(error)
 
     def withdrawn(self, task_id: str) -> None:
         """A message was taken back by who sent it: its spoke need not begin it."""
