@@ -12,6 +12,7 @@ import pytest
 from tallystick.app import deliver
 from tallystick.app.desk import forms
 from tallystick.app.ports import Began, Envelope, Receipt
+from tallystick.app.presence import Presence
 from tallystick.app.views.show import lines
 from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode, Refused
@@ -489,6 +490,27 @@ async def test_after_a_restart_every_message_that_waits_is_taken_up_by_name_or_b
         store, clock = hub.store, hub.manual
     async with Hub(tmp_path, store, clock) as hub:
         assert hub.routing.waiting("Count") == many
+
+
+async def test_who_waits_for_a_message_is_told_of_it_though_others_fail(tmp_path, monkeypatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("an event that nobody understands")
+
+    monkeypatch.setattr(Presence, "leased", fails)
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        broken, whole = [await hub.desk.reaches(hub.guest(), sailed.task_id) for _ in range(2)]
+        assert [(await anext(reading)).what for reading in (broken, whole)] == ["waits", "waits"]
+        monkeypatch.setattr(hub.reaches._readers[sailed.task_id][0], "told", fails)
+        waits = asyncio.ensure_future(anext(broken))
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.spokes.ends(sailed.task_id, "submitted", text="1")
+        async with asyncio.timeout(20):
+            assert [reached.what async for reached in whole][-1] == "result"
+            with pytest.raises(ValueError, match="nobody understands"):
+                await waits
 
 
 async def test_references_of_a_message_are_fetched_and_verified(tmp_path: Path) -> None:
