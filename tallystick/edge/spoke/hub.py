@@ -27,7 +27,7 @@ from tallystick.edge.spoke.visit import Visit
 EXPECTED_SECONDS: Final = 30.0
 """How long what a returning spoke says is kept for whoever is about to carry it on."""
 KEPT: Final = 8
-"""Frames that are kept so."""
+"""Frames that are kept so; the newest of them is always among them."""
 SETTLED: Final = 10_000
 """Deliveries whose recorded outcome is remembered, for a spoke that missed the acknowledgement."""
 
@@ -241,7 +241,7 @@ class Hub:
             if not carried.stopped.is_set():  # else its outcome is being recorded, and is acknowledged then
                 carried.hear(body)
         elif expected is not None and expected.session == session and expected.until > self._time():
-            expected.said[KEPT:] = [body]
+            expected.said[KEPT - 1 :] = [body]
         elif not isinstance(body, f.UNANSWERED):
             visit.begin_counted(partial(self._answer_late, visit, frame, body.delivery))
 
