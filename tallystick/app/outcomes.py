@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 from tallystick.app.clock import HighWater
@@ -10,17 +9,16 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId, Receipt
+from tallystick.app.recording import until_recorded
 from tallystick.app.routing import DOOR
 from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
-from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.errors import Refused
 from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Fact, Reason
 from tallystick.core.state import Delivery, Work
-
-_AGAIN_SECONDS = 1.0
 
 
 class Outcomes:
@@ -55,8 +53,8 @@ class Outcomes:
         if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._return(work, delivery_id, receipt.detail), HOST)
             return
-        if agent.connection == DOOR and await self._is_in_doubt(task_id):
-            await self.tell(self._settled(task_id, receipt), HOST)
+        if receipt.outcome != "submitted" and agent.connection == DOOR and await self._is_in_doubt(task_id):
+            await self.tell(self._failed_after_all(task_id, receipt), HOST)
             return
         if receipt.outcome == "failed" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._refused(task_id, receipt), HOST)  # nobody holds it, so nobody else can say so
@@ -64,7 +62,7 @@ class Outcomes:
         actor = Actor(
             agent.agent_id,
             ActorKind.AGENT,
-            session=work.task.session,
+            session=_session_of(work, delivery_id),
             door=DOOR if agent.connection == DOOR else "command",
             assertion=Assertion.HOST,
         )
@@ -93,13 +91,11 @@ class Outcomes:
         work = await self._heads.work(task_id)
         return work is not None and work.task.reason is Reason.UNVERIFIED
 
-    def _settled(self, task_id: str, receipt: Receipt) -> cmd.SettleDoubt:
-        """A spoke that is back tells what came of it, after a person was asked: nobody has to look any more."""
-        done = receipt.outcome == "submitted"
-        text = Text(body=receipt.text if done else receipt.detail or "It failed.")
-        delivery = self._new_id(Prefix.DELIVERY)
+    def _failed_after_all(self, task_id: str, receipt: Receipt) -> cmd.SettleDoubt:
+        """A spoke that is back tells that it failed, after a person was asked: nobody has to look any more."""
+        text = Text(body=receipt.detail or "It failed.")
         return cmd.SettleDoubt(
-            task_id=task_id, outcome="done" if done else "failed", delivery_id=delivery, text=text
+            task_id=task_id, outcome="failed", delivery_id=self._new_id(Prefix.DELIVERY), text=text
         )
 
     async def _is_for_a_person(self, agent: Agent, task_id: str, receipt: Receipt) -> None:
@@ -118,16 +114,8 @@ class Outcomes:
         await self.tell(cmd.FailTask(task_id=task_id, text=text, run=receipt.run), HOST)
 
     async def tell(self, command: cmd.Command, actor: Actor) -> None:
-        """Record what has happened; while nothing can be recorded (a full disk), again and again."""
-        while True:
-            try:
-                await self._executor.execute(command, actor)
-            except Refused as refusal:
-                if refusal.code is not ErrorCode.UNAVAILABLE:
-                    raise
-                await asyncio.sleep(_AGAIN_SECONDS)
-            else:
-                return
+        """Record what has happened, also where that takes long."""
+        await until_recorded(self._executor, command, actor)
 
     async def is_under_way(self, task_id: str, delivery_id: str) -> bool:
         """Whether its recipient is known to have begun, and it is not over."""
@@ -174,3 +162,9 @@ class Outcomes:
             await self._executor.execute(doubt, HOST)
         except Refused as refusal:
             self._diagnostics.record("doubt refused", task=task_id, detail=str(refusal))
+
+
+def _session_of(work: Work, delivery_id: str) -> str:
+    """Who holds it; once nobody does (a person was asked), who was handed it."""
+    delivery = work.delivery(delivery_id)
+    return work.task.session or (delivery.session if delivery is not None else "")

@@ -16,6 +16,7 @@ from tallystick.app.clock import HighWater
 from tallystick.app.heads import Heads
 from tallystick.app.presence import Presence
 from tallystick.core.directory import PUSHED, Agent, Directory
+from tallystick.core.identity import CAPABILITY_PREFIX
 from tallystick.core.model import Reason
 from tallystick.core.offers import wanted
 from tallystick.core.route import STATUSES, Candidate, Holder, agent_mode, choose, holders
@@ -239,7 +240,7 @@ class Routing:
 
     def routes(self, recipient: str) -> bool:
         """Whether what is for this recipient is dispatched from here: a capability, or a spoke by its name."""
-        if recipient.startswith("cap:"):
+        if recipient.startswith(CAPABILITY_PREFIX):
             return True
         agent = self._heads.directory.agents.get(recipient)
         return agent is not None and agent.connection == DOOR
@@ -329,7 +330,7 @@ class Routing:
     def _candidates(self, route: Route, work: Work | None) -> Sequence[Holder]:
         requester = work.task.requester if work is not None else ""
         found = self.holders(route.capability, route.workspace, route.domains, requester)
-        if not route.recipient.startswith("cap:"):
+        if not route.recipient.startswith(CAPABILITY_PREFIX):
             found = [holder for holder in found if holder.agent.agent_id == route.recipient]
         return found
 

@@ -6,6 +6,7 @@ May live here: state shapes, no rules. `Context` is filled by `app`: the rules t
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
@@ -206,7 +207,6 @@ class Task(Value, frozen=True):
     doubt: str = ""
     running: str = ""
     """The turn that is under way in a session which the host drives."""
-    running_since: float = 0.0
     turns: int = 0
     """How many turns were begun for it."""
     handed_on: tuple[str, ...] = ()
@@ -233,6 +233,11 @@ class Task(Value, frozen=True):
     def place(self) -> str:
         """State and reason as one word, as in the tables: `input_required/question`."""
         return place(self.state, self.reason)
+
+
+def same_place(task: Task) -> dict[str, Any]:
+    """State and reason for an event that leaves them as they are."""
+    return {"state": task.state, "reason": task.reason}
 
 
 _FIELDS = Task.__struct_fields__

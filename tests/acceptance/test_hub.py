@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tallystick.app import deliver
+from tallystick.app import deliver, duties
 from tallystick.app.desk import forms
 from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.app.presence import Presence
@@ -227,6 +227,30 @@ async def test_one_that_cannot_be_ended_yet_does_not_keep_the_deadlines_of_other
         hub.spokes.session_of.clear()
         await hub.sail(timeout_ms=2_000)
         assert await hub.duties.once() <= 2.0
+
+
+async def test_more_of_them_than_are_looked_at_at_once_do_not_hide_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duties, "_PAGE", 3)
+    async with Hub(tmp_path) as hub:
+
+        async def what_never_ran(work: Work) -> bool:
+            return not work.in_flight
+
+        await hub.spoke("away", Offer("Count", concurrency=4))
+        hub.spokes.answer = hub.spokes.held
+        stuck = [await hub.sail(timeout_ms=10_000) for _ in range(4)]
+        for one in stuck:
+            await hub.until(lambda one=one: one.task_id in hub.spokes.running)
+        hub.duties.end_run = what_never_ran
+        await hub.pass_time(11)
+        assert all(hub.work(one.task_id).task.open for one in stuck)
+        await hub.spoke("other", "Other")
+        hub.spokes.session_of.clear()  # nobody takes anything
+        behind = await hub.sail("Other", timeout_ms=2_000)
+        await hub.pass_time(3)
+        assert hub.work(behind.task_id).task.place == "failed/expired"
 
 
 async def test_what_was_begun_and_came_too_late_says_nothing_of_who_was_there(tmp_path: Path) -> None:

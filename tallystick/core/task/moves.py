@@ -12,14 +12,14 @@ from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.directory import PASSIVE, Agent
 from tallystick.core.errors import conflict, denied, invalid
+from tallystick.core.failure import would_fail
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.route import agent_mode
-from tallystick.core.state import Context, Task, Unchanged, Work
+from tallystick.core.state import Context, Task, Unchanged, Work, same_place
 from tallystick.core.task import prompts, results, routing
-from tallystick.core.task.ground import check_may_start, check_said, name_of, pull_lease, same_place, session_alive
-from tallystick.core.task.results import check_children, would_fail
+from tallystick.core.task.ground import check_may_start, check_said, name_of, pull_lease, session_alive
 from tallystick.core.task.submit import admission, check_assignee, check_body, check_cycle, check_session, promise
 from tallystick.core.task.table import REASONS
 from tallystick.core.task.turn import turn_of
@@ -367,7 +367,7 @@ def _settle_doubt(work: Work, c: cmd.SettleDoubt, ctx: Context) -> ev.DoubtSettl
             "Settle it as failed or cancel, then send it again with more time.",
         )
     if state is S.COMPLETED:
-        check_children(ctx, "settled as done")
+        results.check_children(ctx, "settled as done")
     return ev.DoubtSettled(state=state, reason=reason, outcome=c.outcome, delivery_id=c.delivery_id, text=c.text)
 
 
