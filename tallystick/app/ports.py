@@ -105,11 +105,6 @@ class JobResult(msgspec.Struct, frozen=True):
     not_started: str = ""
     """Why it could not be started; then everything else is empty."""
 
-    @property
-    def over_time(self) -> str:
-        """What is said of one that timed out."""
-        return f"It ran longer than {self.seconds:g} seconds."
-
 
 class Pipes(msgspec.Struct, frozen=True):
     """A running job that the host speaks with. What comes and goes are bytes; its errors go to the log it was given."""
