@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -143,14 +143,22 @@ class Duties:
         now = self._clock.now()
         await self._note_lapsed()
         await self._settle_old(now)
-        due = [str(row["task_id"]) for row in await self._store.query("due_tasks", now=now, limit=_PAGE)]
-        tried = 0
-        for task_id in due:
+        due: list[str] = []
+        async for task_id in self._due(now):
+            due.append(task_id)
             not_before, _ = self._not_before.get(task_id, (0.0, 0.0))
             if not_before <= self._clock.clock.boot():
                 await self._do(task_id, now)
-                tried += 1
-        return 0.0 if tried and len(due) == _PAGE else await self._until_next(now, due)
+        return await self._until_next(now, due)
+
+    async def _due(self, now: float) -> AsyncIterator[str]:
+        """All tasks of which something is due by then, the earliest first: what cannot be done yet stays among them,
+        however many they are, and must not hide those behind."""
+        after, last = 0.0, ""
+        while page := await self._store.query("due_tasks", now=now, after=after, last=last, limit=_PAGE):
+            for row in page:
+                yield str(row["task_id"])
+            after, last = float(page[-1]["due_at"] or 0.0), str(page[-1]["task_id"])
 
     async def _until_next(self, now: float, due: list[str]) -> float:
         """Until something becomes due, or can be tried again of what is due and could not be done: one that has to wait

@@ -174,12 +174,16 @@ class Executor:
         ctx = await self._gather.context(command, waiting.actor, None)
         event = decide(None, command, ctx)
         if isinstance(event, Unchanged):
-            _answer(waiting.future, Outcome(None, None))
+            if self._heads.places_pending:
+                await self._decide_after_flight(waiting)
+            else:
+                _answer(waiting.future, Outcome(None, None))
             return None
         record = self._record(waiting, places.stream_of(command), event)
         before = self._heads.directory
-        self._heads.fold_place(record)
-        rows = project_place(before, record, self._heads.directory)
+        after = fold(before, record)
+        rows = project_place(before, record, after)
+        self._heads.put_places(after)
         return _Decided(waiting, Entry(record=record, rows=rows), None)
 
     async def _decide_task(self, waiting: _Waiting, command: Any) -> _Decided | None:
@@ -201,18 +205,23 @@ class Executor:
 
     async def _answer_unchanged(self, waiting: _Waiting, same: Unchanged) -> None:
         """Nothing is recorded; what is answered must be durable all the same."""
-        while same.task_id in self._heads.pending:
-            if self._flight is None:
-                self._launch()
-            if self._flight is not None:
-                await asyncio.wait({self._flight})
+        if same.task_id in self._heads.pending:
+            await self._decide_after_flight(waiting)
+            return
         work = await self._heads.work(same.task_id)
-        if work is None:
-            raise unavailable("The first of these could not be stored.", "Send it again.")
         _answer(waiting.future, Outcome(None, work, same.duplicate))
         if same.duplicate:
             known = Refused(ErrorCode.CONFLICT, "duplicate", "")
             self.refused(waiting, known)
+
+    async def _decide_after_flight(self, waiting: _Waiting) -> None:
+        """It says again what is not on the disk yet, and may fail to get there: it is decided anew when that is known,
+        and after whatever has to be decided again as well."""
+        self._queue.appendleft(waiting)
+        if self._flight is None:
+            self._launch()
+        if self._flight is not None:
+            await asyncio.wait({self._flight})
 
     def _record(self, waiting: _Waiting, stream: str, event: Any) -> Recorded:
         """The event of a party or place; that of a task is made by its rules."""
@@ -262,14 +271,14 @@ class Executor:
             if decided.work is not None:
                 heads.committed(record)
             else:
-                heads.committed_directory = fold(heads.committed_directory, record)
+                heads.place_committed(record)
         self._feed.committed(recorded[-1].position, {r.stream: r.version for r in recorded})
         for decided, record in zip(batch, recorded, strict=True):
             _answer(decided.waiting.future, Outcome(record, decided.work))
         for decided, record in zip(batch, recorded, strict=True):
             try:
                 self.follow(record, decided.entry.rows)
-            except Exception as error:  # noqa: BLE001 - it is committed: whoever follows looks again by itself
+            except Exception as error:  # noqa: BLE001 - it is committed, whatever becomes of who is told
                 self.stumbled("follow", error)
 
     def _fail(self, batch: list[_Decided], error: Exception) -> None:

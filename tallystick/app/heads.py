@@ -29,6 +29,8 @@ class Heads:
         self._store = store
         self.directory = Directory()
         self.committed_directory = Directory()
+        self.places_pending = 0
+        """How many events of parties and places are not committed yet."""
         self._works: OrderedDict[str, Work] = OrderedDict()
         self.pending: dict[str, Work] = {}
         """Tasks with uncommitted events: queries of the store do not see these yet."""
@@ -72,6 +74,9 @@ class Heads:
         work: Work | None = None
         for recorded in await self._store.load(task_id):
             work = evolve(work, recorded)
+        newer = self.remembered(task_id)  # a store that suspends while it reads lets others write meanwhile
+        if newer is not None:
+            return newer
         if work is not None:
             self._keep(task_id, work)
         return work
@@ -115,6 +120,7 @@ class Heads:
     def drop(self) -> None:
         """Forget everything uncommitted."""
         self.directory = self.committed_directory
+        self.places_pending = 0
         for task_id in self.pending:
             self._works.pop(task_id, None)
         self.pending.clear()
@@ -184,9 +190,15 @@ class Heads:
             if self._queued_by and (d.recipient, d.sender) in self._queued_by:
                 self._queued_by[d.recipient, d.sender] += step
 
-    def fold_place(self, recorded: Recorded) -> None:
+    def put_places(self, directory: Directory) -> None:
         """A party or place has a new event, not yet committed."""
-        self.directory = evolve_directory(self.directory, recorded)
+        self.directory = directory
+        self.places_pending += 1
+
+    def place_committed(self, recorded: Recorded) -> None:
+        """That event of a party or place is durable."""
+        self.committed_directory = evolve_directory(self.committed_directory, recorded)
+        self.places_pending -= 1
 
 
 def _holding(task: Task) -> str:

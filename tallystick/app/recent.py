@@ -16,7 +16,10 @@ _EVENT_BYTES = 2048
 
 
 class Groups:
-    """Which tasks belong together: read once per group, then kept exact, uncommitted events included."""
+    """Which tasks belong together: read once per group, then kept exact, uncommitted events included.
+
+    It rests on a query that answers without suspending, as those of memory and SQLite do: with a store that does not,
+    what moves while a group is read would have to be noted."""
 
     def __init__(
         self, store: Store, query: str, field: str, group_of: Callable[[Task], str], pending: Mapping[str, Work]

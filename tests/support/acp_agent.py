@@ -119,17 +119,19 @@ class Scripted(acp.Agent):
     def on_connect(self, conn: Any) -> None:
         self.client = conn
 
-    async def gate(self, name: str) -> None:
-        """Wait until the file is there that the plan names for this."""
-        while name in plan() and not (FOLDER / plan()[name]).exists():  # noqa: ASYNC110 - another process makes it
+    async def gate(self, file: str | None) -> None:
+        """Wait until a file is there, if one is named: by the plan as it was when this was begun, whatever it says
+        once that is in the log."""
+        while file and not (FOLDER / file).exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.02)
 
     async def initialize(
         self, protocol_version: int, client_capabilities: Any = None, **_: Any
     ) -> InitializeResponse:
         offered = client_capabilities.model_dump(by_alias=True, exclude_none=True) if client_capabilities else {}
+        starts = plan().get("starts")
         log(what="initialize", offered=offered)
-        await self.gate("starts")
+        await self.gate(starts)
         return InitializeResponse(
             protocol_version=protocol_version,
             agent_capabilities=AgentCapabilities(
@@ -196,10 +198,11 @@ class Scripted(acp.Agent):
 
     async def prompt(self, prompt: Any, session_id: str, **_: Any) -> PromptResponse:
         text = "\n".join(block.text for block in prompt if hasattr(block, "text"))
+        unread = plan().get("unread")
         log(what="prompt", session=session_id, text=text, busy=session_id in self.cancelled)
         if plan().get("dies_before"):
             os._exit(9)
-        await self.gate("unread")
+        await self.gate(unread)
         if not plan().get("unwritten"):
             self.keep(session_id, "user", text)
         found = DO.findall(text)

@@ -254,6 +254,7 @@ _VALUES: dict[str, tuple[Cell, ...]] = {
     "key": tuple(f"key{n}" for n in range(40)),
     "now": (0.0, 3.0, 9.0),
     "after": (0.0, 3.0, 9.0),
+    "last": ("", "tsk_0003"),
     "recipient": ("agt_1", "agt_2", "cap:review"),
     "sender": ("agt_1", "per_1"),
     "trace": ("trc_1", "trc_2", "trc_3", "trc_4"),

@@ -140,7 +140,7 @@ def tasks_tail(tables: Tables, *, tail: str, limit: int) -> list[Line]:
 @_named
 def children(tables: Tables, *, parent: str) -> list[Line]:
     """Open children of a task."""
-    return [row for row in parents_of(tables, parent=parent) if row["open"] == 1]
+    return _rows(tables, "tasks", open=1, parent=parent) if parent else []
 
 
 @_named
@@ -151,22 +151,20 @@ def held(tables: Tables, *, session: str) -> list[Line]:
 
 
 @_named
-def parents_of(tables: Tables, *, parent: str) -> list[Line]:
-    """All children of a task, open or not."""
-    return _rows(tables, "tasks", parent=parent) if parent else []
-
-
-@_named
 def dedup(tables: Tables, *, workspace: str, requester: str, key: str) -> list[Line]:
     """The task that was asked for under this key."""
     return _rows(tables, "tasks", workspace=workspace, requester=requester, key=key)
 
 
 @_named
-def due_tasks(tables: Tables, *, now: float, limit: int) -> list[Line]:
-    """Tasks the host must look at by now."""
-    due = [row for row in _rows(tables, "tasks") if _is_due(row, now)]
-    return sorted(due, key=lambda row: row["due_at"])[:limit]
+def due_tasks(tables: Tables, *, now: float, after: float, last: str, limit: int) -> list[Line]:
+    """Tasks the host must look at by now, behind one of them."""
+    due = [row for row in _rows(tables, "tasks") if _is_due(row, now) and _when(row) > (after, last)]
+    return sorted(due, key=_when)[:limit]
+
+
+def _when(row: Line) -> tuple[float, str]:
+    return row["due_at"], row["task_id"]
 
 
 @_named

@@ -67,15 +67,13 @@ WHERE open = 1 AND session = :session AND session > ''
   AND (state = 'working' OR (state = 'input_required' AND reason = 'question'))
 ORDER BY task_id;
 
--- name: parents_of
-SELECT * FROM tasks WHERE parent = :parent AND parent > '' ORDER BY task_id;
-
 -- name: dedup
 SELECT * FROM tasks WHERE workspace = :workspace AND requester = :requester AND key = :key;
 
 -- A closed task may be due as well: what has to follow in the children of a canceled one.
 -- name: due_tasks
-SELECT * FROM tasks INDEXED BY tasks_due WHERE due_at <= :now ORDER BY due_at, task_id LIMIT :limit;
+SELECT * FROM tasks INDEXED BY tasks_due WHERE due_at <= :now AND (due_at, task_id) > (:after, :last)
+ORDER BY due_at, task_id LIMIT :limit;
 
 -- name: next_due
 SELECT min(due_at) AS at FROM tasks WHERE due_at > :after;
