@@ -340,9 +340,8 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waker(Protocol):
-    """A formal entry by which a sleeping session of one client can be told to look again.
-
-    Never puts anything into a turn that runs, never types, never answers what the client asks its person."""
+    """A formal entry by which a sleeping session of one client can be told to look again. Never puts anything into a
+    turn that runs, never types, never answers what the client asks its person."""
 
     async def reachable(self, agent: Agent, session: SessionState | None) -> bool:
         """Whether the entry would take a wake now. Cheap, and never starts anything."""
@@ -420,8 +419,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """How a push ended."""
 
     outcome: str
-    """`submitted`, `failed`, `returned` (it never began), `unverified` (begun, and lost sight of), `ended` (by us),
-    `told` (the recipient itself said by its calls what became of it)."""
+    """`submitted`, `failed`, `returned` (never begun), `unverified` (lost), `ended` (by us), `told` (by it)."""
     detail: str = ""
     code: str = ""
     """Why it failed, in one word of the recipient, where it gave one."""
