@@ -501,15 +501,23 @@ async def test_after_a_restart_of_the_host_what_began_waits_for_its_spoke_and_th
         assert (await hub.outcome(begun.task_id))[-1].payload == "whole"
 
 
+async def test_the_desk_takes_the_longest_wait_that_a_frame_carries_and_no_longer_one(tmp_path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        assert await hub.sail(timeout_ms=604_800_000)
+        with pytest.raises(Refused, match="7 days"):
+            await hub.sail(timeout_ms=604_800_001)
+
+
 @pytest.mark.parametrize("to", ["all", "one"])
 async def test_after_a_restart_every_message_that_waits_is_taken_up_by_name_or_by_capability(tmp_path, to: str) -> None:
     many = 1001
     async with Hub(tmp_path, push_queue=many + 1, anchor_queue=many + 1) as hub:
         hub.spokes.answer = hub.spokes.held
         await hub.spoke("counter", "Count")
-        first = await hub.sail(timeout_ms=10**9)
+        first = await hub.sail(timeout_ms=10**8)
         await hub.until(lambda: first.task_id in hub.spokes.running)
-        sails = [hub.sail(timeout_ms=10**9, to=to) for _ in range(many)]
+        sails = [hub.sail(timeout_ms=10**8, to=to) for _ in range(many)]
         await asyncio.gather(*sails)
         assert hub.routing.waiting("Count") == many
         store, clock = hub.store, hub.manual
