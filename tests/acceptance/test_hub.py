@@ -369,6 +369,14 @@ async def test_retreat_takes_back_what_has_not_begun(tmp_path: Path) -> None:
         assert (link.link, link.task_id) == ("IDLE", sailed.task_id)
 
 
+async def test_retreat_of_what_is_no_message_of_the_caller_says_so(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        for named in ("nope", "tsk_nope", hub.id(Prefix.TASK), hub.id(Prefix.MESSAGE)):
+            with pytest.raises(Refused, match=r"There is no .*message") as caught:
+                await hub.desk.retreat(hub.guest(), named)
+            assert caught.value.code is ErrorCode.NOT_FOUND
+
+
 async def test_retreat_of_what_has_begun_is_refused(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         hub.spokes.answer = hub.spokes.held

@@ -127,7 +127,7 @@ async def test_what_is_refused_before_it_began_has_failed_with_the_words_and_the
 
 @pytest.mark.parametrize(
     ("code", "wanted"),
-    [("invalid", "Where the message speaks of the result"), ("failed", "the log of the spoke"), ("odd", "handler says")],
+    [("invalid", "the message speaks of the result"), ("failed", "the log of the spoke"), ("odd", "handler says")],
 )
 async def test_what_to_do_next_goes_by_what_went_wrong_and_names_the_task(
     tmp_path: Path, code: str, wanted: str
@@ -180,6 +180,20 @@ async def test_the_list_of_what_failed_says_why(tmp_path: Path) -> None:
         await hub.reaches_()
         (task,) = (await hub.desk.s.views.failed(lambda _: True)).tasks
         assert task.why == "It is broken."
+
+
+async def test_the_list_of_what_failed_says_why_also_of_what_came_too_late(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        sailed = await hub.sail(timeout_ms=15_000)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.pass_time(15)
+        (task,) = (await hub.desk.s.views.failed(lambda _: True)).tasks
+        assert (hub.work(sailed.task_id).task.place, task.why) == (
+            "failed/expired",
+            "Its time was over before it had a result.",
+        )
 
 
 def test_every_code_that_a_place_is_told_as_has_a_remedy() -> None:

@@ -19,6 +19,8 @@ import websockets
 from tallystick.core.errors import Refused
 from tallystick.core.events import SpokeTokenMade, SpokeTokenRemoved
 from tallystick.core.identity import ActorKind
+from tallystick.sdk.client import ReachClient
+from tallystick.sdk.errors import ReachRefused
 from tallystick.sdk.link import MemoryLink
 from tests.support.ends import PATIENCE, Haven, Lost, MemoryEnd
 from tests.support.places import Place
@@ -73,6 +75,15 @@ async def doubts(haven: Haven) -> dict[str, Any]:
     """What doctor finds amiss with tokens, by what it looked at."""
     found = (await haven.desk.doctor(await haven.person())).findings
     return {one.check: one for one in found if one.check.startswith("token") and not one.ok}
+
+
+async def test_whoever_comes_with_a_token_that_is_none_is_told_how_a_spoke_gets_one(haven: Haven) -> None:
+    secret = await made(haven)
+    await removed(haven)
+    with pytest.raises(ReachRefused) as caught:
+        await ReachClient(hub_url=haven.url, token=secret).sail("Count", 1)
+    assert caught.value.code == "unauthenticated"
+    assert "tally token add NAME" in caught.value.remedy
 
 
 async def test_the_record_says_who_made_and_took_away_a_token_and_for_what_and_never_its_secret(haven: Haven) -> None:
