@@ -162,7 +162,8 @@ def _beside_another(refused: Refused, home: Path, changed: dict[str, str]) -> Re
 
 def _running() -> dict[str, Any]:
     """What the host says of itself. Raises `WireError` where none answers."""
-    return wire.connect(start=False, seconds=wire.SHAKE_SECONDS).call("status")
+    found: dict[str, Any] = wire.connect(start=False, seconds=wire.SHAKE_SECONDS).call("status")
+    return found
 
 
 def _serves(host: Host) -> str:
