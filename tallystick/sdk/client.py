@@ -169,9 +169,8 @@ class ReachClient:
         if not isinstance(requests, Sequence) or not all(isinstance(one, Mapping) for one in requests):
             raise invalid("The requests are no list of dicts.", "Give each as the arguments of `sail`.")
         if not 1 <= len(requests) <= _PARTS:
-            raise invalid(
-                f"A dispatch has 1 to {_PARTS} parts; this has {len(requests)}.", "Send the rest in another dispatch."
-            )
+            remedy = "Send the rest in another dispatch." if requests else "Do not dispatch where there is nothing."
+            raise invalid(f"A dispatch has 1 to {_PARTS} parts; this has {len(requests)}.", remedy)
         _check_ms("timeout_ms", timeout_ms)
         group = new_id("grp")
         return list(await asyncio.gather(*(self._one(request, timeout_ms, group) for request in requests)))

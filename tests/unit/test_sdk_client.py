@@ -187,6 +187,9 @@ async def test_a_dispatch_keeps_the_order_and_tells_each_failure_as_what_it_is(c
 async def test_a_dispatch_has_at_most_64_parts(client: ReachClient, port: Port) -> None:
     with pytest.raises(ReachRefused, match="1 to 64 parts; this has 65"):
         await client.dispatch([{"target_capability": "Echo", "payload": 1}] * 65)
+    with pytest.raises(ReachRefused, match="1 to 64 parts; this has 0") as caught:
+        await client.dispatch([])
+    assert "rest" not in caught.value.remedy, "there is none"
     assert port.heard == []
     found = await client.dispatch([{"target_capability": "Echo", "payload": n} for n in range(64)])
     assert [one.payload for one in found if isinstance(one, ReachResult)] == [{"echo": n} for n in range(64)]
