@@ -171,7 +171,7 @@ class ReachClient:
         if not isinstance(requests, Sequence) or not all(isinstance(one, Mapping) for one in requests):
             raise invalid("The requests are no list of dicts.", "Give each as the arguments of `sail`.")
         if not requests:
-            raise invalid("A dispatch has one part at least.", "Give each as the arguments of `sail`.")
+            raise invalid("A dispatch has one part at least.", "Do not dispatch where there is nothing.")
         _check_ms("timeout_ms", timeout_ms)
         group = new_id("grp")
         return list(await asyncio.gather(*(self._one(request, timeout_ms, group) for request in requests)))

@@ -204,6 +204,8 @@ class TokenMade(Form, frozen=True, kw_only=True):
     token: str
     replaced: bool
     """There was an older one, which opens nothing any more."""
+    known: bool
+    """Somebody of that name is in that workspace. A spoke makes itself known by offering; who only asks does not."""
 
 
 class TokenShown(Form, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from tallystick.app.desk.routes import RouteTable
 from tallystick.app.execute import Outcome
 from tallystick.app.shapes import canonical, payload_of
 from tallystick.core import commands as cmd
-from tallystick.core.errors import Refused, conflict, denied, invalid, not_found, unsupported
+from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid, not_found, unsupported
 from tallystick.core.events import Text
 from tallystick.core.identity import CAPABILITY_PREFIX, HOST, Prefix, is_id, short
 from tallystick.core.link import link_of
@@ -285,9 +285,17 @@ class Reaching(Anchoring, RouteTable, Evidence):
         task_id = self._messages.get((guest.actor.id, message), "")
         if not task_id and is_id(message, Prefix.MESSAGE):
             task_id = await self._looked_up(guest, message)
-        work = await self.s.heads.work(task_id or await self.task_id(guest, message))
+        try:
+            work = await self.s.heads.work(task_id or await self.task_id(guest, message))
+        except Refused as refused:
+            if refused.code is not ErrorCode.NOT_FOUND:
+                raise
+            work = None
         if work is None or guest.actor.id not in (work.task.requester, work.task.subject):
-            raise not_found(f"There is no message {short(message)} of yours.", "List yours with `tally board`.")
+            raise not_found(
+                f"There is no message {short(message)} of yours.",
+                "Name it by the `msg_id` that `sail` tells, or by its task: `tally board` lists yours.",
+            )
         return work
 
     async def _looked_up(self, guest: Guest, message: str) -> str:
