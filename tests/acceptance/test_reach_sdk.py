@@ -351,6 +351,35 @@ async def test_a_result_goes_on_to_a_second_spoke(local: Harbour) -> None:
     assert onward.context.related == (found.task_id,)
 
 
+async def test_a_handler_is_told_what_a_reviewer_wants_changed_and_which_attempt_it_is(harbour: Harbour) -> None:
+    messages: list[ReachMessage] = []
+
+    async def write(message: ReachMessage) -> int:
+        messages.append(message)
+        return len(messages)
+
+    await harbour.spoke({"Write": write})
+    desk, person = harbour.haven.desk, await harbour.haven.person()
+    async with harbour.client() as client:
+        handle = await client.sail("Write", "a page", wait=False, review_by="@human", dedup_key="page-1")
+
+        async def until_handed_in(revision: int) -> None:
+            async def handed_in() -> bool:
+                return bool((await desk.show(person, handle.task_id)).revision == revision)
+
+            await seen(handed_in)
+
+        for number, words in enumerate(("Shorter, please.", "Shorter, please.", "As before."), start=1):
+            await until_handed_in(number)
+            await desk.changes(person, handle.task_id, words, revision=number)
+        await until_handed_in(4)
+        await desk.approve(person, handle.task_id, revision=4)
+        assert (await handle.result(5_000)).payload == 4
+    assert [message.payload for message in messages] == ["a page"] * 4
+    assert [message.attempt for message in messages] == [1, 2, 3, 4]
+    assert [message.changes for message in messages] == ["", "Shorter, please.", "Shorter, please.", "As before."]
+
+
 async def test_a_message_to_all_has_a_part_for_each_holder(local: Harbour) -> None:
     def named(name: str) -> Any:
         async def handle(_: ReachMessage) -> str:

@@ -254,6 +254,10 @@ class Deliver(Shape, frozen=True):
     attempt: int
     """1, then one more each time that it is handed over anew."""
     payload: Any
+    revision: int = 0
+    """How many results of it the host has: those attempts are over, and this is one more."""
+    changes: str = ""
+    """What is to be otherwise this time, in the newest words: of a reviewer, or an answer; empty: nothing."""
     context: dict[str, Any] = {}
     references: tuple[Referred, ...] = ()
     deadline_at: float = 0.0

@@ -11,9 +11,10 @@ import msgspec
 from tallystick.app.ports import Began, Envelope, Plan, Receipt
 from tallystick.app.shapes import payload_of
 from tallystick.core.directory import Agent
+from tallystick.core.identity import short
 from tallystick.core.model import Fact
 from tallystick.core.offers import Offer
-from tallystick.core.state import Delivery, Work
+from tallystick.core.state import Work
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import RETREAT_SECONDS, Carried, Terms, Turn
 from tallystick.edge.spoke.fetching import referred
@@ -48,15 +49,15 @@ class SpokeTransport:
             return Receipt(outcome="returned", detail="The host stopped before it was begun.")
         hub = self._hub
         send = partial(hub.send, envelope.session)
-        carried = Carried(envelope, self._terms(envelope, delivery), send, began, hub.noted)
+        carried = Carried(envelope, self._terms(envelope), send, began, hub.noted)
         hub.carries(carried)
         return await carried.carry()
 
-    def _terms(self, envelope: Envelope, delivery: Delivery | None) -> Terms:
+    def _terms(self, envelope: Envelope) -> Terms:
         task, offer, payload = envelope.work.task, _offer(envelope), payload_of(envelope.text)
         left = max(0.1, task.deadline_at - self._hub.now()) if task.deadline_at else self._hub.limits.reach_seconds
         return Terms(
-            sail=_sail(envelope, delivery.attempt + delivery.retries if delivery else 1, left, payload),
+            sail=_sail(envelope, left, payload),
             ack_seconds=min(ACK_SECONDS, left / 3),
             begin_seconds=self._hub.limits.presence_seconds,
             check_payload=partial(self._hub.shapes.wrong, payload, offer.schema),
@@ -85,13 +86,15 @@ class SpokeTransport:
         return []
 
 
-def _sail(envelope: Envelope, attempt: int, left: float, payload: bytes) -> f.Frame:
+def _sail(envelope: Envelope, left: float, payload: bytes) -> f.Frame:
     task = envelope.work.task
     body = f.Deliver(
         delivery=envelope.delivery_id,
         task_id=envelope.task_id,
         fence=envelope.fence,
-        attempt=attempt,
+        attempt=_attempt(envelope.work),
+        revision=task.revision,
+        changes=_changes(envelope),
         payload=msgspec.Raw(payload),
         context=_context(envelope.text.brief.context),
         references=tuple(map(referred, task.inputs)),
@@ -110,6 +113,20 @@ def _sail(envelope: Envelope, attempt: int, left: float, payload: bytes) -> f.Fr
         trace_id=task.trace,
         traceparent=task.traceparent,
     )
+
+
+def _attempt(work: Work) -> int:
+    """How often the work was handed over, this time included: each delivery of it once, and once for each retry."""
+    handed = [d for d in work.deliveries if d.kind in ("assignment", "change") and d.has(Fact.CLAIMED)]
+    return max(1, len(handed) + sum(d.retries for d in work.deliveries))
+
+
+def _changes(envelope: Envelope) -> str:
+    """The words of who wants it changed; of very many the first, and where all of them are."""
+    said, most = envelope.note, f.TEXT_CHARACTERS
+    if len(said) <= most:
+        return said
+    return f"{said[:most]} … {len(said) - most} more characters: tally show {short(envelope.task_id)}"
 
 
 def _offer(envelope: Envelope) -> Offer:
