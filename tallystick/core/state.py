@@ -143,6 +143,7 @@ class Task(Value, frozen=True):
     group: str = ""
     retry: str = ""
     stall_seconds: float = 0.0
+    ack_seconds: float = 0.0
     reply_to: str = ""
     forwards: str = ""
     """The task whose result it brings."""

@@ -303,6 +303,19 @@ async def test_a_handler_that_says_nothing_for_long_is_shown_as_suspected(local:
             await client.sail("Never", 1, stall_after_ms=0)
 
 
+async def test_a_message_says_how_long_a_spoke_may_take_to_answer(local: Harbour) -> None:
+    await local.spoke({"Echo": echo})
+    async with local.client() as client:
+        sent: dict[str, Any] = {"target_capability": "Echo", "payload": 1, "ack_timeout_ms": 60_000}
+        assert (await client.sail(**sent)).payload["echo"] == 1
+        (part,) = await client.dispatch([sent])
+        assert isinstance(part, ReachResult)
+        for wrong in (0, 7 * 86_400_000 + 1, 2.5, "1 s", True):
+            with pytest.raises(ReachRefused, match=r"ack_timeout_ms=.* is not from 1 to") as caught:
+                await client.sail("Echo", 1, ack_timeout_ms=wrong)
+            assert caught.value.code == "invalid"
+
+
 async def test_without_an_answer_in_time_the_error_says_how_far_it_came(local: Harbour) -> None:
     async def never(_: ReachMessage) -> None:
         await asyncio.Event().wait()

@@ -44,7 +44,8 @@ def to_host() -> dict[str, f.Frame]:
     anchor = f.Anchor(spoke_id=SPOKE, store="9f1c", incarnation="4711@99", capabilities=(OFFER,), held=held)
     from_spoke = {"source_spoke": SPOKE}
     context = {"goal": "a report", "references": ["notes.md", "HEAD:README.md"]}
-    sail = f.Sail(payload={"file_path": "/etc/hostname"}, context=context, domain="data-team", group="g-1")
+    payload = {"file_path": "/etc/hostname"}
+    sail = f.Sail(payload=payload, context=context, domain="data-team", group="g-1", ack_timeout_ms=500)
     return {
         "ANCHOR": f.frame("ANCHOR", OWN, anchor, **from_spoke),
         "HEARTBEAT": f.frame("HEARTBEAT", OWN, f.Heartbeat(load={"FileSummarize": f.Load(running=1)}), **from_spoke),

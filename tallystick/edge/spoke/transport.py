@@ -21,7 +21,8 @@ from tallystick.edge.spoke.fetching import referred
 from tallystick.edge.spoke.hub import Hub
 
 ACK_SECONDS: Final = 5.0
-"""How long a spoke may take to say that it has a message; a third of the message's time where that is less."""
+"""How long a spoke may take to say that it has a message; a third of the message's time where that is less. Where the
+sender did not say so (`ack_timeout_ms`)."""
 
 
 class SpokeTransport:
@@ -58,7 +59,8 @@ class SpokeTransport:
         left = max(0.1, task.deadline_at - self._hub.now()) if task.deadline_at else self._hub.limits.reach_seconds
         return Terms(
             sail=_sail(envelope, left, payload),
-            ack_seconds=min(ACK_SECONDS, left / 3),
+            ack_seconds=min(task.ack_seconds, left) if task.ack_seconds else min(ACK_SECONDS, left / 3),
+            sail_seconds=task.ack_seconds or None,
             begin_seconds=self._hub.limits.presence_seconds,
             check_payload=partial(self._hub.shapes.wrong, payload, offer.schema),
             check_result=partial(self._hub.shapes.wrong, schema=offer.result_schema),
