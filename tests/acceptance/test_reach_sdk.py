@@ -280,9 +280,12 @@ async def test_nobody_who_offers_it_is_no_route(local: Harbour) -> None:
         return [line for line in (await desk.activity(person)).events if "no_route" in line.what]
 
     (noted,) = await seen(found)
-    assert (await desk.trace(person, noted.trace)).events == (noted,)
-    with pytest.raises(Refused, match="is no whole id of a trace"):
-        await desk.trace(person, short(noted.trace))
+    assert caught.value.trace_id == noted.trace
+    for typed in (noted.trace, short(noted.trace), f"trc_{noted.trace[-4:].lower()}"):
+        assert (await desk.trace(person, typed)).events == (noted,)
+    for typed in ("trc_", f"trc_{noted.trace[-3:]}", "trc_zzzzzz"):
+        with pytest.raises(Refused, match="is no whole id of a trace"):
+            await desk.trace(person, typed)
 
 
 async def test_a_handler_that_says_nothing_for_long_is_shown_as_suspected(local: Harbour) -> None:
@@ -334,8 +337,9 @@ async def test_a_spoke_that_left_in_order_is_offline_at_once(harbour: Harbour) -
     async with harbour.client() as client:
         await client.sail("Away", 1)
         await spoke.stop()
-        with pytest.raises(ReachOffline, match="Every holder of 'Away' is offline: @s-1"):
+        with pytest.raises(ReachOffline, match="Every holder of 'Away' is offline: @s-1") as caught:
             await client.sail("Away", 1)
+        assert caught.value.trace_id.startswith("trc_")
 
 
 async def test_a_timeout_with_nobody_free_says_who_is_registered_and_how_it_is(local: Harbour) -> None:

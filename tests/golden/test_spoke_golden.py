@@ -123,7 +123,7 @@ def from_host() -> dict[str, f.Frame]:
         "BEGIN": f.frame("BEGIN", MSG, f.Begun(task_id=TASK)),
         "PROGRESS": f.frame("PROGRESS", MSG, f.Told(task_id=TASK, text="half", fraction=0.5)),
         "RESULT": f.frame("RESULT", MSG, f.Outcome(task_id=TASK, payload={"n": 1}, spoke=SPOKE), trace_id=TRACE),
-        "FAIL": f.frame("FAIL", MSG, refusal(absent, "SAIL")),
+        "FAIL": f.frame("FAIL", MSG, refusal(absent, "SAIL"), trace_id=TRACE),
     }
 
 

@@ -336,7 +336,7 @@ def change(event: forms.Line) -> str:
 def _event(sheet: Sheet, event: forms.Line, tasks: bool, links: bool) -> Sequence[str | Paint]:
     words = clip(f"{event.error}  {event.text}".strip(), _LONGEST)
     text = Paint(words, "red" if event.error else "")
-    task = (short(event.task_id),) if tasks else ()
+    task = (short(event.task_id or event.trace),) if tasks else ()
     who = f"{event.who}~" if event.asserted else event.who
     link = (event.link,) if links else ()
     return (sheet.page.when(event.at), who, *task, event.what, change(event), *link, took(event.seconds), text)
