@@ -131,22 +131,26 @@ class Routing:
     def arrived(self, session: str, agent: str, endpoint: str, process: str) -> None:
         """A spoke's process is connected."""
         self._connected[session] = Connected(agent=agent, endpoint=endpoint, process=process)
+        self._presence.note_reachable(session, now=False)
 
     def ready(self, session: str) -> None:
         """It can be sent to from now on."""
         if session in self._connected:
             self._connected[session].is_ready = True
+            self._presence.note_reachable(session, now=True)
 
     def lost(self, session: str, process: str) -> None:
         """That process is connected no more. Its session lives on for its lease."""
         known = self._connected.get(session)
         if known is not None and known.process == process:
             known.is_there = False
+            self._presence.note_reachable(session, now=False)
 
     def drains(self, session: str) -> None:
         """It finishes what it has and takes nothing new."""
         if session in self._connected:
             self._connected[session].draining = True
+            self._presence.note_reachable(session, now=False)
 
     def loaded(self, session: str, queued: Mapping[str, int]) -> None:
         """What waits in its own queue, from a heartbeat."""

@@ -305,7 +305,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     live: frozenset[str] = frozenset()
     """Of the agents that the command names: those heard from within the presence time."""
     reachable: frozenset[str] = frozenset()
-    """Of the agents that the command names: those that an entry would wake now."""
+    """Of the agents that the command names: those that an entry would wake now, or that are connected and take work."""
     lease_until: float = 0.0
     """Renewed lease kept in memory, if it is later than the recorded one."""
 
