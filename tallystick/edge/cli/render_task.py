@@ -194,7 +194,8 @@ def _header(sheet: Sheet, form: forms.Shown) -> None:
     )
     suspected = Paint("  suspected: no progress for long", "yellow") if form.suspected else ""
     sheet.field("link", form.link and f"{form.link}  cap:{form.capability}", suspected)
-    sheet.field("silent", age(form.silent_seconds) if form.silent_seconds >= 1 else "")
+    is_open = TaskState(form.state) not in FINAL_STATES
+    sheet.field("silent", age(form.silent_seconds) if is_open and form.silent_seconds >= 1 else "")
     if form.woken:
         sheet.field("woken", f"{form.woken['outcome']} {age(form.woken['seconds_ago'])} ago")
     sheet.field("doubt", Paint(form.doubt, "yellow"))
@@ -205,7 +206,7 @@ def _header(sheet: Sheet, form: forms.Shown) -> None:
     until = f" until {sheet.page.when(form.lease_until)}" if form.lease_until and held else ""
     sheet.field("held by", held and f"{held}{until} (fence {form.fence}, attempt {form.attempt})")
     sheet.field("waits for", Paint(form.waits_for, "yellow"))
-    if TaskState(form.state) not in FINAL_STATES:
+    if is_open:
         sheet.field("promise", PROMISED.get(form.promise, form.promise).replace("{to}", form.assignee))
     sheet.field("provider", _provider(form.provider, form.level) if form.provider else "")
     sheet.field("deadline", form.deadline_at and sheet.page.when(form.deadline_at))
