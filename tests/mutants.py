@@ -318,7 +318,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "compensation without end",
-        "task/results.py",
+        "failure.py",
         "    if task.failures >= ctx.limits.compensation_rounds:",
         "    if False:",
         f"{RESULTS}::test_a_failure_is_compensated_twice_and_then_exhausted",

@@ -23,7 +23,7 @@ MOVES: dict[str, tuple[str, str, str]] = {
     ),
     "HandInResult": (
         "holder last_holder",
-        f"{IN_HAND} submitted/rework",
+        f"{IN_HAND} submitted/rework input_required/unverified",  # there as a reconciler: a spoke that is back
         f"working/checking input_required/review completed/unreviewed {BAD}",
     ),
     "ReportCheck": ("host", "working/checking", f"working input_required/review completed/verified {BAD}"),

@@ -24,7 +24,7 @@ from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
 from tallystick.core.errors import Refused
 from tallystick.core.events import Text
-from tallystick.core.identity import HOST, short
+from tallystick.core.identity import HOST, Prefix, short
 from tallystick.core.limits import Limits
 from tallystick.core.model import Fact, Reason
 from tallystick.core.route import agent_mode, is_stopped
@@ -462,4 +462,4 @@ def intent_of(work: Work, delivery_id: str) -> str:
     attempt = f"{delivery.attempt}.{delivery.retries}" if delivery else "0"
     parts = (work.task.task_id, "dispatch", delivery_id, attempt)
     joined = "".join(f"{len(part)}:{part}" for part in parts)
-    return "int_" + sha256(joined.encode()).hexdigest()[:26].upper()
+    return f"{Prefix.INTENT}_{sha256(joined.encode()).hexdigest()[:26].upper()}"

@@ -13,15 +13,16 @@ import msgspec
 
 from tallystick.app.clock import HighWater
 from tallystick.app.diagnostics import Diagnostics
-from tallystick.app.execute import Executor, Outcome
+from tallystick.app.execute import Executor
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId
 from tallystick.app.presence import Presence
+from tallystick.app.recording import until_recorded
 from tallystick.app.words import Words
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.directory import Agent, SessionState
-from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.errors import Refused
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Reason, Spent
@@ -30,7 +31,6 @@ from tallystick.core.state import Task, Work
 from tallystick.core.task import is_held_back, may_resume
 from tallystick.store.interface import Store
 
-_AGAIN_SECONDS = 1.0
 _CARRIED = {
     "TaskProgressed": "said how far it was",
     "QuestionAsked": "asked",
@@ -227,7 +227,7 @@ class Driving:
     async def noted(self, task_id: str, turn_id: str, text: str, spent: Spent, updates: int) -> Work | None:
         """What a turn said and did since the last note; the task afterwards."""
         command = cmd.NoteTurn(task_id=task_id, turn_id=turn_id, text=ev.Text(body=text), spent=spent, updates=updates)
-        return (await self._tell(command)).work
+        return (await until_recorded(self._executor, command, HOST)).work
 
     async def over(
         self, task_id: str, turn_id: str, stop: str, text: str = "", spent: Spent = _NOTHING, detail: str = ""
@@ -235,7 +235,7 @@ class Driving:
         """A turn has ended; the task afterwards."""
         words = ev.Text(body=text) if text else None
         command = cmd.EndTurn(task_id=task_id, turn_id=turn_id, stop=stop, text=words, spent=spent, detail=detail)
-        return (await self._tell(command)).work
+        return (await until_recorded(self._executor, command, HOST)).work
 
     async def recorded(self, task_id: str, delivery_id: str, session_id: str, proof: str) -> None:
         """The session's own history has what was handed over, or its turn has begun."""
@@ -352,16 +352,6 @@ class Driving:
             waiting.set_result(decision)
 
     # --- doing --------------------------------------------------------------------------------------------------
-
-    async def _tell(self, command: cmd.Command) -> Outcome:
-        """Record what has happened; while nothing can be recorded (a full disk), again and again."""
-        while True:
-            try:
-                return await self._executor.execute(command, HOST)
-            except Refused as refusal:
-                if refusal.code is not ErrorCode.UNAVAILABLE:
-                    raise
-                await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _softly(self, command: cmd.Command, actor: Actor) -> bool:
         """Record it if the task is still where it applies. False, with a note, where it is not."""

@@ -12,7 +12,7 @@ import msgspec
 from tallystick.core.directory import Agent, SessionState
 from tallystick.core.events import Text
 from tallystick.core.identity import Prefix
-from tallystick.core.model import Artifact, CheckRun, GitReference, Output
+from tallystick.core.model import NO_OUTPUT, Artifact, CheckRun, GitReference, Output
 from tallystick.core.state import Work
 from tallystick.core.wake import Wake
 
@@ -84,19 +84,22 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class JobResult(msgspec.Struct, frozen=True):
-    """How a job ended. Times are UTC seconds. `stdout` and `stderr` are kept up to the limit of the job."""
+    """How a job ended; with nothing but its id, one that never began. Times are UTC seconds. `stdout` and `stderr` are
+    kept up to the limit of the job."""
 
     job_id: str
-    exit_code: int | None
-    signal: int | None
-    started_at: float
-    ended_at: float
-    stdout: bytes
-    stderr: bytes
-    stdout_info: Output
-    stderr_info: Output
-    level: str
+    exit_code: int | None = None
+    signal: int | None = None
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    stdout: bytes = b""
+    stderr: bytes = b""
+    stdout_info: Output = NO_OUTPUT
+    stderr_info: Output = NO_OUTPUT
+    level: str = "none"
     """`E3` with an operating-system sandbox, `none` without."""
+    seconds: float = 0.0
+    """The time limit that it had."""
     timed_out: bool = False
     canceled: bool = False
     not_started: str = ""

@@ -16,6 +16,7 @@ from tallystick.app.clock import HighWater
 from tallystick.app.heads import Heads
 from tallystick.app.presence import Presence
 from tallystick.core.directory import PUSHED, Agent, Directory
+from tallystick.core.identity import CAPABILITY_PREFIX
 from tallystick.core.model import Reason
 from tallystick.core.offers import wanted
 from tallystick.core.route import STATUSES, Candidate, Holder, agent_mode, choose, holders
@@ -25,7 +26,8 @@ from tallystick.store.interface import Store
 
 DOOR = "spoke"
 """The door of a spoke's standing session."""
-_PAGE = 1000
+_EVERY = 2**62
+"""Rows of a query that has to give all of them: what is not taken up at the start is dispatched only after the next."""
 _KEPT = 1024
 _UNVERIFIED = Reason.UNVERIFIED.value
 _TOLD = 5
@@ -106,7 +108,7 @@ class Routing:
         for session in directory.sessions.values():
             if session.door == DOOR and not session.ended and session.presence == "live":
                 self._presence.heard(session.session_id)
-        for row in await self._store.query("waiting", limit=_PAGE * _PAGE):
+        for row in await self._store.query("waiting", limit=_EVERY):
             work = await self._heads.work(str(row["task_id"]))
             if work is not None:
                 self._put(work.task, str(row["delivery_id"]), float(row["due_at"] or 0))
@@ -121,7 +123,7 @@ class Routing:
                 name = wanted(work.task.capability).name
                 self._take(work.assignment.delivery_id, _Taken(agent.agent_id, name, work.task.task_id))
         if agent.connection == DOOR:
-            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=2.0**60, limit=_PAGE):
+            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=2.0**60, limit=_EVERY):
                 work = await self._heads.work(str(row["task_id"]))
                 if work is not None:
                     self._put(work.task, str(row["delivery_id"]), float(row["due_at"] or 0))
@@ -242,7 +244,7 @@ class Routing:
 
     def routes(self, recipient: str) -> bool:
         """Whether what is for this recipient is dispatched from here: a capability, or a spoke by its name."""
-        if recipient.startswith("cap:"):
+        if recipient.startswith(CAPABILITY_PREFIX):
             return True
         agent = self._heads.directory.agents.get(recipient)
         return agent is not None and agent.connection == DOOR
@@ -332,7 +334,7 @@ class Routing:
     def _candidates(self, route: Route, work: Work | None) -> Sequence[Holder]:
         requester = work.task.requester if work is not None else ""
         found = self.holders(route.capability, route.workspace, route.domains, requester)
-        if not route.recipient.startswith("cap:"):
+        if not route.recipient.startswith(CAPABILITY_PREFIX):
             found = [holder for holder in found if holder.agent.agent_id == route.recipient]
         return found
 

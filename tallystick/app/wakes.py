@@ -21,11 +21,12 @@ from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.heads import Heads
 from tallystick.app.ports import Admission, NewId, Summons, Waker
 from tallystick.app.presence import Presence
+from tallystick.app.recording import until_recorded
 from tallystick.app.turns import Turns
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.directory import Agent, Directory, SessionState
-from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.errors import Refused
 from tallystick.core.identity import HOST, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.route import is_stopped
@@ -33,7 +34,6 @@ from tallystick.core.rows import NoticeRow, Row, TaskRow
 from tallystick.core.wake import BY_OUTCOME, Item, Wake, not_before, words
 
 _SWEEP_SECONDS = 5.0
-_AGAIN_SECONDS = 1.0
 _NAMED = 20
 
 
@@ -386,7 +386,7 @@ class Wakes:
         await self._report(agent_id, wake, Admission(outcome="unverified", detail=detail))
 
     async def _report(self, agent_id: str, wake: Wake, admission: Admission) -> None:
-        """Record what was said of it; while nothing can be recorded (a full disk), again and again."""
+        """Record what was said of it, also where that takes long."""
         report = cmd.ReportWake(
             agent_id=agent_id,
             wake_id=wake.wake_id,
@@ -394,16 +394,10 @@ class Wakes:
             turn=admission.turn,
             detail=" ".join(admission.detail.split()),
         )
-        while True:
-            try:
-                await self._executor.execute(report, HOST, **await self._place(wake))
-            except Refused as refusal:
-                if refusal.code is not ErrorCode.UNAVAILABLE:
-                    self._diagnostics.record("report of a wake refused", wake=wake.wake_id, detail=str(refusal))
-                    return
-                await asyncio.sleep(_AGAIN_SECONDS)
-            else:
-                return
+        try:
+            await until_recorded(self._executor, report, HOST, **await self._place(wake))
+        except Refused as refusal:
+            self._diagnostics.record("report of a wake refused", wake=wake.wake_id, detail=str(refusal))
 
     async def _place(self, wake: Wake | cmd.IntendWake) -> dict[str, Any]:
         """Where it stands in the record: in the trace of the newest task that it is about."""

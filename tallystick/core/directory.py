@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tallystick.core import events as ev
 from tallystick.core import wake
+from tallystick.core.errors import not_found
 from tallystick.core.model import CheckSpec, Value
 from tallystick.core.offers import Offer
 
@@ -168,6 +169,13 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     mode: str = "running"
     host_version: int = 0
     """Version of the `host` stream."""
+
+    def agent(self, agent_id: str) -> Agent:
+        """The agent with that id. Refused `not_found` where there is none, or where it has left for good."""
+        found = self.agents.get(agent_id)
+        if found is None or found.deleted:
+            raise not_found("There is no such agent here.", "List them with `tally agents`.")
+        return found
 
     def named(self, alias: str) -> str | None:
         """The party a current name leads to."""

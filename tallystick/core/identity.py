@@ -35,7 +35,6 @@ class Prefix(StrEnum):
     PERMISSION = "prm"
     WORKSPACE = "wsp"
     ARTIFACT = "art"
-    CONTEXT = "ctx"
     CHECK = "chk"
     REPOSITORY = "rep"
     INTENT = "int"

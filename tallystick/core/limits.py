@@ -56,8 +56,6 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         float, Meaning(gt=0, description="how long a message without a deadline waits for a capability")
     ] = 7 * 86400.0
     dispatch_parts: Annotated[int, Meaning(ge=1, description="parts of one dispatch; together they are one child")] = 64
-    hot_results: Annotated[int, Meaning(ge=1, description="newest results that a spoke keeps at hand")] = 200
-    slice_items: Annotated[int, Meaning(ge=1, description="items of a context slice, unless a number is given")] = 20
     rounds: Annotated[int, Meaning(ge=1, description="messages of a task without artifact, check or human input")] = 6
     depth: Annotated[int, Meaning(ge=0, description="how deep tasks may delegate")] = 3
     open_children: Annotated[int, Meaning(ge=1, description="open children of one task")] = 4

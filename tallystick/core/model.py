@@ -134,7 +134,6 @@ class BlobReference(Value, frozen=True, tag="blob"):
     sha256: str
     size: int
     name: str = ""
-    media_type: str = "application/octet-stream"
 
 
 class ExternalReference(Value, frozen=True, tag="external"):
@@ -252,6 +251,10 @@ class Output(Value, frozen=True):
     sha256: str
     size: int
     truncated: bool = False
+
+
+NO_OUTPUT: Final = Output(sha256="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", size=0)
+"""Of a process that wrote nothing there, or never began."""
 
 
 class TestCounts(Value, frozen=True):

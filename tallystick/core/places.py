@@ -115,7 +115,7 @@ def _coordinator(c: cmd.ChooseCoordinator, ctx: Context) -> ev.CoordinatorChosen
     if place.coordinator == c.agent:
         return Unchanged(c.workspace_id)
     if c.agent:
-        agent = _agent(c.agent, ctx.directory)
+        agent = ctx.directory.agent(c.agent)
         if c.workspace_id not in agent.workspaces or agent.connection in PASSIVE:
             raise conflict(f"@{agent.alias} cannot coordinate here.", "Choose a member that reads its inbox.")
     return ev.CoordinatorChosen(agent=c.agent)
@@ -156,13 +156,6 @@ def _workspace_mode(c: cmd.SetWorkspaceMode, ctx: Context) -> ev.WorkspaceModeCh
     _person_only(ctx, "stop or resume a workspace")
     place = _workspace(c.workspace_id, ctx.directory)
     return Unchanged(c.workspace_id) if _mode(c.mode, place.mode) else ev.WorkspaceModeChanged(mode=c.mode)
-
-
-def _agent(agent_id: str, directory: Directory) -> Agent:
-    found = directory.agents.get(agent_id)
-    if found is None or found.deleted:
-        raise not_found("There is no such agent here.", "List them with `tally agents`.")
-    return found
 
 
 def _check_lengths(c: cmd.JoinAgent, ctx: Context) -> None:
@@ -228,7 +221,7 @@ def _pin(c: cmd.PinCapability, ctx: Context) -> ev.CapabilityPinned | Unchanged:
     if present == c.agent:
         return Unchanged(c.workspace_id)
     if c.agent:
-        agent = _agent(c.agent, ctx.directory)
+        agent = ctx.directory.agent(c.agent)
         if not any((o.name, o.domain) == (c.capability, c.domain) for o in agent.offers):
             where = f" in domain {c.domain}" if c.domain else ""
             raise conflict(f"@{agent.alias} does not offer {c.capability!r}{where}.", "See `tally routes`.")
@@ -258,7 +251,7 @@ def _one_client(c: cmd.JoinAgent, ctx: Context) -> None:
 
 
 def _rename(c: cmd.RenameAgent, ctx: Context) -> ev.AgentRenamed | Unchanged:
-    agent = _agent(c.agent_id, ctx.directory)
+    agent = ctx.directory.agent(c.agent_id)
     _itself(c.agent_id, ctx, "rename it")
     if agent.alias == c.alias:
         return Unchanged(c.agent_id)
@@ -267,7 +260,7 @@ def _rename(c: cmd.RenameAgent, ctx: Context) -> ev.AgentRenamed | Unchanged:
 
 
 def _leave(c: cmd.LeaveAgent, ctx: Context) -> ev.AgentLeft:
-    agent = _agent(c.agent_id, ctx.directory)
+    agent = ctx.directory.agent(c.agent_id)
     _itself(c.agent_id, ctx, "let it leave")
     if c.workspace and c.workspace not in agent.workspaces:
         raise conflict(f"@{agent.alias} is not a member there.", "See `tally agents`.")
@@ -276,7 +269,7 @@ def _leave(c: cmd.LeaveAgent, ctx: Context) -> ev.AgentLeft:
 
 def _agent_mode(c: cmd.SetAgentMode, ctx: Context) -> ev.AgentModeChanged | Unchanged:
     _person_only(ctx, "stop or resume an agent")
-    agent = _agent(c.agent_id, ctx.directory)
+    agent = ctx.directory.agent(c.agent_id)
     return Unchanged(c.agent_id) if _mode(c.mode, agent.mode) else ev.AgentModeChanged(mode=c.mode)
 
 
@@ -293,7 +286,7 @@ def _open(c: cmd.OpenSession, ctx: Context) -> ev.SessionOpened | Unchanged:
         if known.ended or known.incarnation != c.incarnation:
             raise conflict(f"The session {short(c.session_id)} has ended or is another one's.", "Start a new session.")
         return Unchanged(c.session_id)
-    _agent(c.agent, ctx.directory)
+    ctx.directory.agent(c.agent)
     _itself(c.agent, ctx, "open a session of it")
     return ev.SessionOpened(
         session_id=c.session_id, agent=c.agent, door=c.door, parent=c.parent, incarnation=c.incarnation

@@ -6,6 +6,7 @@ May live here: state shapes, no rules. `Context` is filled by `app`: the rules t
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
@@ -207,7 +208,6 @@ class Task(Value, frozen=True):
     doubt: str = ""
     running: str = ""
     """The turn that is under way in a session which the host drives."""
-    running_since: float = 0.0
     turns: int = 0
     """How many turns were begun for it."""
     handed_on: tuple[str, ...] = ()
@@ -234,6 +234,11 @@ class Task(Value, frozen=True):
     def place(self) -> str:
         """State and reason as one word, as in the tables: `input_required/question`."""
         return place(self.state, self.reason)
+
+
+def same_place(task: Task) -> dict[str, Any]:
+    """State and reason for an event that leaves them as they are."""
+    return {"state": task.state, "reason": task.reason}
 
 
 _FIELDS = Task.__struct_fields__
@@ -292,6 +297,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     held: tuple[str, ...] = ()
     """Open tasks that the acting session holds."""
     open_children: tuple[str, ...] = ()
+    open_parts: tuple[str, ...] = ()
+    """Open tasks of the trace."""
     siblings: int = 0
     """Open children of the parent, where the parts of one dispatch count as one; of this task's own dispatch none."""
     parts: int = 0

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
-from tallystick.core.directory import Agent, Directory
+from tallystick.core.directory import Agent
 from tallystick.core.errors import Refused, conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.route import agent_mode
@@ -20,13 +20,6 @@ from tallystick.core.wake import BY_OUTCOME, WATCHED, Wake, not_before
 _DETAIL = 500
 
 
-def _agent(agent_id: str, directory: Directory) -> Agent:
-    found = directory.agents.get(agent_id)
-    if found is None or found.deleted:
-        raise not_found("There is no such agent here.", "List them with `tally agents`.")
-    return found
-
-
 def _host_only(ctx: Context) -> None:
     if ctx.actor.kind is not ActorKind.HOST:
         raise denied("Only the host wakes a session.", "Ask for the work; whoever sleeps is woken for it.")
@@ -34,7 +27,7 @@ def _host_only(ctx: Context) -> None:
 
 def _intend(c: cmd.IntendWake, ctx: Context) -> ev.WakeIntended | Unchanged:
     _host_only(ctx)
-    agent = _agent(c.agent_id, ctx.directory)
+    agent = ctx.directory.agent(c.agent_id)
     _check_mode(agent, c, ctx)
     waking = agent.waking
     _check_none_open(agent, c.target, c.session)
@@ -72,7 +65,7 @@ def _check_none_open(agent: Agent, target: str, session: str) -> None:
 
 def _report(c: cmd.ReportWake, ctx: Context) -> ev.WakeReported | Unchanged:
     _host_only(ctx)
-    agent = _agent(c.agent_id, ctx.directory)
+    agent = ctx.directory.agent(c.agent_id)
     wake = agent.waking.wake(c.wake_id)
     if wake is None:
         raise conflict(f"There is no wake {short(c.wake_id)} of @{agent.alias} any more.", "Nothing is to be done.")
@@ -99,7 +92,7 @@ def _out_of_order(wake: Wake, outcome: str) -> Refused:
 
 
 def _itself(c: Any, ctx: Context) -> Agent:
-    agent = _agent(c.agent_id, ctx.directory)
+    agent = ctx.directory.agent(c.agent_id)
     if ctx.actor.kind is ActorKind.AGENT and ctx.actor.id != agent.agent_id:
         raise denied("An agent lets only itself be woken.", "Ask the person you work for.")
     return agent
@@ -134,7 +127,7 @@ def _remove_watch(c: cmd.RemoveWatch, ctx: Context) -> ev.WatchRemoved:
 
 def _note_watched(c: cmd.NoteWatched, ctx: Context) -> ev.WatchNoticed | Unchanged:
     _host_only(ctx)
-    watch = _agent(c.agent_id, ctx.directory).waking.watches.get(c.watch_id)
+    watch = ctx.directory.agent(c.agent_id).waking.watches.get(c.watch_id)
     if watch is None or watch.digest == c.digest:
         return Unchanged(c.agent_id)
     return ev.WatchNoticed(watch_id=c.watch_id, digest=c.digest)

@@ -5,7 +5,7 @@ May live here: facts derived from the row types, shared by the stores. No SQL.
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final
 
 import msgspec
 
@@ -29,17 +29,6 @@ def columns(row_type: type[Row]) -> tuple[str, ...]:
 def is_partial(row_type: type[Row]) -> bool:
     """Whether the type only changes some columns of a row that is there, and inserts nothing where none is."""
     return TABLES[row_type.TABLE] is not row_type
-
-
-def column_types(row_type: type[Row]) -> dict[str, tuple[type[Any], bool]]:
-    """For each column its Python type and whether it may be None."""
-    hints = get_type_hints(row_type)
-    return {name: _unwrap(hints[name]) for name in columns(row_type)}
-
-
-def _unwrap(hint: Any) -> tuple[type[Any], bool]:
-    members = [member for member in get_args(hint) if member is not type(None)]
-    return (members[0], True) if members else (hint, False)
 
 
 def key_of(row: Row) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import apsw
 import pytest
@@ -30,6 +31,12 @@ def version(connection: apsw.Connection) -> object:
     return connection.pragma("user_version")
 
 
+def declared(hint: Any) -> tuple[str, bool]:
+    """How a column of that type is declared in SQL, and whether it may be NULL."""
+    members = [member for member in get_args(hint) if member is not type(None)]
+    return SQL_TYPES[members[0] if members else hint], bool(members)
+
+
 @pytest.mark.parametrize("row_type", ROW_TYPES, ids=lambda row_type: row_type.TABLE)
 def test_a_table_has_the_columns_of_its_row_type(row_type: type[Row]) -> None:
     connection = empty()
@@ -38,8 +45,8 @@ def test_a_table_has_the_columns_of_its_row_type(row_type: type[Row]) -> None:
         name: (kind, not required)
         for _, name, kind, required, *_ in connection.execute(f"PRAGMA table_info({row_type.TABLE})")
     }
-    types = layout.column_types(row_type)
-    assert found == {name: (SQL_TYPES[kind], optional) for name, (kind, optional) in types.items()}
+    hints = get_type_hints(row_type)
+    assert found == {name: declared(hints[name]) for name in layout.columns(row_type)}
     assert tuple(found) == layout.columns(row_type)
 
 

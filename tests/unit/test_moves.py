@@ -103,6 +103,10 @@ def somebody(world: World, task_id: str, row: Transition, place: str) -> Any:
         return HOST.id
     if row.command is cmd.AnswerQuestion and place == "input_required/frozen":
         return ANN
+    if row.command is cmd.HandInResult and place == "input_required/unverified":
+        assignment = world.work[task_id].assignment
+        assert assignment is not None
+        return agent(task.last_holder, assignment.session, "spoke")
     if role is Role.HOLDER:
         return task.holder or task.last_holder or task.assignee or WORKER
     return {

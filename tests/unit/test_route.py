@@ -257,6 +257,17 @@ def test_what_began_goes_elsewhere_only_where_it_may_be_done_twice(world: World)
     world.refuses(ErrorCode.CONFLICT, cmd.HandInResult, task_id, agent(SPOKE, door="spoke"))
 
 
+def test_a_fence_from_before_a_restart_ends_with_what_was_returned(world: World) -> None:
+    task_id = begun(world, SPOKE)
+    old = world.task(task_id).fence
+    world.act(cmd.RecoverLease, task_id, HOST)
+    world.act(cmd.ReturnDelivery, task_id, HOST, retry_at=world.now)
+    world.act(cmd.LeaseDelivery, task_id, HOST, recipient=SPOKE, session=SESSIONS[SPOKE])
+    world.act(cmd.BeginDelivery, task_id, HOST)
+    world.refuses(ErrorCode.CONFLICT, cmd.ReportProgress, task_id, agent(SPOKE, door="spoke"), fence=old)
+    world.act(cmd.ReportProgress, task_id, agent(SPOKE, door="spoke"), fence=world.task(task_id).fence)
+
+
 def test_without_retry_what_never_began_fails_at_once(world: World) -> None:
     task_id = routed(world, retry="none")
     world.act(cmd.ReturnDelivery, task_id, HOST)
@@ -356,4 +367,4 @@ def test_limits_are_those_of_the_page() -> None:
     limits = Limits()
     assert (limits.heartbeat_seconds, limits.suspect_seconds, limits.presence_seconds) == (15, 45, 120)
     assert (limits.anchor_queue, limits.anchor_seconds, limits.dispatch_parts) == (1000, 7 * 86400, 64)
-    assert (limits.reach_bytes, limits.reach_seconds, limits.hot_results, limits.slice_items) == (262144, 30, 200, 20)
+    assert (limits.reach_bytes, limits.reach_seconds) == (262144, 30)

@@ -187,8 +187,7 @@ class Placing(Members):
         actor = self.writer(guest)
         command, what = await self._mode_command(guest, _MODES[mode], target)
         outcome = await self.s.executor.execute(command, actor, workspace=guest.workspace)
-        word = {"stop": "stopped", "pause": "paused", "resume": "running", "drain": "draining"}[mode]
-        detail = f"{what} is {word}."
+        detail = f"{what} is {_MODES[mode]}."
         if isinstance(command, cmd.SetSessionMode) and mode in _UNTIL:
             detail += f" {_UNTIL[mode]} until: tally resume {short(command.session_id)}"
         return forms.Done(detail=detail, changed=outcome.recorded is not None)

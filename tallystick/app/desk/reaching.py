@@ -17,7 +17,7 @@ from tallystick.app.shapes import canonical, payload_of
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, conflict, denied, invalid, not_found, unsupported
 from tallystick.core.events import Text
-from tallystick.core.identity import HOST, Prefix, is_id, short
+from tallystick.core.identity import CAPABILITY_PREFIX, HOST, Prefix, is_id, short
 from tallystick.core.link import link_of
 from tallystick.core.model import BlobReference, Brief, ExternalReference, GitReference, Reference, as_typed
 from tallystick.core.offers import wanted
@@ -151,7 +151,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
             message_id=msg_id if holder is None else self.s.new_id(Prefix.MESSAGE),
             text=Text(title=form.title or spec, body=form.payload, brief=Brief(context=form.context)),
             assignee=to,
-            capability="" if to.startswith("cap:") else spec,
+            capability="" if to.startswith(CAPABILITY_PREFIX) else spec,
             key=_key(form, msg_id, holder),
             digest=digest_of(spec, canonical(form.payload), form.to, form.domain, form.title, *form.inputs),
             inputs=inputs,

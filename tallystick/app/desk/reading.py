@@ -17,6 +17,7 @@ from tallystick.core import commands as cmd
 from tallystick.core.directory import Workspace
 from tallystick.core.errors import Refused, invalid, not_found
 from tallystick.core.identity import ActorKind, short
+from tallystick.core.model import FINAL_STATES
 
 _SHOWN_KEPT = 10_000
 """What readers were last shown is kept in memory; who was shown more since looks again."""
@@ -84,7 +85,7 @@ class Reading(Ground):
         me = self.directory.alias_of(guest.actor.id)
 
         def done(shown: forms.Shown) -> bool:
-            closed = shown.state in ("completed", "failed", "canceled", "rejected")
+            closed = shown.state in FINAL_STATES
             return closed or (shown.turn == me and shown.state in ("input_required", "auth_required"))
 
         async for shown in self.s.views.follow(task_id, done):

@@ -9,12 +9,13 @@ from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.directory import PUSHED
 from tallystick.core.errors import conflict, unavailable
+from tallystick.core.failure import failing
 from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind, short
 from tallystick.core.model import Fact
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.route import Holder, concurrency_of, holders
-from tallystick.core.state import Context, Delivery, Task, Unchanged, Work
+from tallystick.core.state import Context, Delivery, Task, Unchanged, Work, same_place
 
 
 def decide(work: Work | None, command: cmd.TaskCommand, ctx: Context, sofar: Any) -> Any:
@@ -31,8 +32,9 @@ def _caps(_w: Work | None, c: cmd.SubmitTask, ctx: Context, sofar: Any) -> Any:
     if ctx.queued >= limits.mailbox_queue:
         raise unavailable(f"The mailbox is full: {ctx.queued} open messages.", "Wait until some of them are done.")
     if c.assignee.startswith(CAPABILITY_PREFIX) and ctx.queued >= limits.anchor_queue:
+        name = c.assignee.removeprefix(CAPABILITY_PREFIX)
         raise unavailable(
-            f"{ctx.queued} messages wait for {c.assignee[4:]!r}; the limit is {limits.anchor_queue}.",
+            f"{ctx.queued} messages wait for {name!r}; the limit is {limits.anchor_queue}.",
             "Wait until some of them are done, or let more holders join.",
         )
     if agent is not None and agent.connection in PUSHED and ctx.queued_by_sender >= limits.push_queue:
@@ -54,24 +56,20 @@ def _record(work: Work, c: cmd.RecordDelivery, ctx: Context, _sofar: Any) -> ev.
     delivery = _known(work, c.delivery_id)
     proven = not c.proof.startswith("inferred")
     if proven and ctx.actor.kind is ActorKind.HOST and _is_inferred(delivery):
-        return ev.DeliveryRecorded(**_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
+        return ev.DeliveryRecorded(**same_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
     if delivery.has(Fact.RECORDED) or not delivery.open:
         return Unchanged(work.task.task_id)
     if delivery.recipient.startswith(CAPABILITY_PREFIX):
         raise conflict("Nobody was chosen for it yet, so nobody has it.", "Nothing is to be done.")
     if delivery.recipient != ctx.actor.id and ctx.actor.kind is not ActorKind.HOST:
         raise conflict("Only the recipient acknowledges its own delivery.", "Nothing is to be done.")
-    return ev.DeliveryRecorded(**_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
+    return ev.DeliveryRecorded(**same_place(work.task), delivery_id=c.delivery_id, witness=c.witness, proof=c.proof)
 
 
 def _is_inferred(delivery: Delivery) -> bool:
     """Whether its being recorded was concluded and not shown: what the client's own record proves takes its place."""
     seen = next((f for f in delivery.facts if f.fact is Fact.RECORDED), None)
     return seen is not None and (not seen.evidence or seen.evidence.startswith("inferred"))
-
-
-def _place(task: Task) -> dict[str, Any]:
-    return {"state": task.state, "reason": task.reason}
 
 
 def _lease(work: Work, c: cmd.LeaseDelivery, ctx: Context, _sofar: Any) -> ev.DeliveryLeased:
@@ -83,8 +81,7 @@ def _lease(work: Work, c: cmd.LeaseDelivery, ctx: Context, _sofar: Any) -> ev.De
     if ctx.outstanding >= slots:
         raise conflict("Every slot of the recipient is taken.", "It is tried again when one is free.")
     return ev.DeliveryLeased(
-        state=work.task.state,
-        reason=work.task.reason,
+        **same_place(work.task),
         delivery_id=c.delivery_id,
         session=c.session,
         intent_id=c.intent_id,
@@ -136,14 +133,9 @@ def _return(work: Work, c: cmd.ReturnDelivery, ctx: Context, _sofar: Any) -> ev.
         raise conflict(f"Delivery {short(c.delivery_id)} is not being dispatched.", "Nothing is to be done.")
     tries = 0 if task.retry == "none" else len(ctx.limits.retry_seconds)
     if delivery.retries < tries:
-        place = {"state": S.SUBMITTED, "reason": R.NEW} if has_begun else _place(task)
+        place = {"state": S.SUBMITTED, "reason": R.NEW} if has_begun else same_place(task)
         return ev.DeliveryReturned(**place, delivery_id=c.delivery_id, retry_at=c.retry_at, detail=c.detail)
-    state, reason, round_ = S.FAILED, R.OFFLINE, 0
-    if task.on_failure:
-        exhausted = task.failures >= ctx.limits.compensation_rounds
-        state, reason = (S.FAILED, R.EXHAUSTED) if exhausted else (S.SUBMITTED, R.COMPENSATING)
-        round_ = task.failures if exhausted else task.failures + 1
-    return ev.TaskFailed(state=state, reason=reason, round=round_, text=ev.Text(body=c.detail))
+    return failing(task, R.OFFLINE, ctx, text=ev.Text(body=c.detail))
 
 
 def _is_idempotent(task: Task, ctx: Context) -> bool:
@@ -161,7 +153,7 @@ def _doubt(work: Work, c: cmd.DoubtDelivery, _ctx: Context, _sofar: Any) -> ev.D
         return Unchanged(work.task.task_id)
     if delivery.intent != "intended":
         raise conflict(f"Delivery {short(c.delivery_id)} was never dispatched.", "Nothing is to be doubted.")
-    return ev.DeliveryUnverified(**_place(work.task), delivery_id=c.delivery_id, detail=c.detail)
+    return ev.DeliveryUnverified(**same_place(work.task), delivery_id=c.delivery_id, detail=c.detail)
 
 
 _RULES: dict[type, Callable[..., Any]] = {

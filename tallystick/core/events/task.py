@@ -163,12 +163,6 @@ class TaskFailed(TaskEvent, frozen=True, kw_only=True):
     """Why, in one word of its holder, where it gave one."""
 
 
-class TaskHeld(TaskEvent, frozen=True, kw_only=True):
-    """The recipient's inbound policy wants a person to decide first."""
-
-    rule: str
-
-
 class TaskAdmitted(TaskEvent, frozen=True, kw_only=True):
     """A person let a held task in."""
 
@@ -383,7 +377,6 @@ TaskEvents = (
     | ResultRefused
     | TaskDeclined
     | TaskFailed
-    | TaskHeld
     | TaskAdmitted
     | TaskTurnedAway
     | PermissionRequested

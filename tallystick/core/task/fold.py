@@ -173,6 +173,7 @@ def _handed_in(t: Task, r: ev.Recorded, e: ev.ResultHandedIn) -> dict[str, Any]:
         "last_session": e.session,
         "fence": e.fence,
         "lease_until": 0.0,
+        "doubt": "",
         "handed_in_at": r.at,
         "revision": e.revision,
         "review_wanted": t.review_wanted or e.review_wanted,
@@ -277,12 +278,14 @@ def _returned(t: Task, r: ev.Recorded, e: ev.HolderReturned) -> dict[str, Any]:
     return {"fence": e.fence, "fence_before": before, "lease_until": e.lease_until}
 
 
-def _doubted(_t: Task, _r: ev.Recorded, e: ev.TaskDoubted) -> dict[str, Any]:
-    return {**_no_holder(), "doubt": e.detail}
+def _doubted(t: Task, _r: ev.Recorded, e: ev.TaskDoubted | ev.TaskExpired) -> dict[str, Any]:
+    """A person is asked. Whoever had it may still come back and tell, by the fence that it knows."""
+    last = {"last_holder": t.holder, "last_session": t.session} if t.holder else {}
+    return {**_no_holder(), **last, "fence_before": t.fence_before, "doubt": e.detail}
 
 
 def _expired(t: Task, r: ev.Recorded, e: ev.TaskExpired) -> dict[str, Any]:
-    return _ended(t, r, e) if e.reason is R.EXPIRED else {**_no_holder(), "doubt": e.detail}
+    return _ended(t, r, e) if e.reason is R.EXPIRED else _doubted(t, r, e)
 
 
 def _settled_doubt(t: Task, _r: ev.Recorded, e: ev.DoubtSettled) -> dict[str, Any]:
@@ -345,10 +348,9 @@ def _begun(t: Task, r: ev.Recorded, _e: ev.DeliveryBegun) -> dict[str, Any]:
     }
 
 
-def _turn_started(t: Task, r: ev.Recorded, e: ev.TurnStarted) -> dict[str, Any]:
+def _turn_started(t: Task, _r: ev.Recorded, e: ev.TurnStarted) -> dict[str, Any]:
     return {
         "running": e.turn_id,
-        "running_since": r.at,
         "refuted": False,
         "turns": t.turns + 1,
         "reminders": t.reminders + 1 if e.purpose == "reminder" else 0,
@@ -363,11 +365,11 @@ def _turn_noted(_t: Task, _r: ev.Recorded, e: ev.TurnNoted) -> dict[str, Any]:
 
 
 def _turn_ended(t: Task, _r: ev.Recorded, e: ev.TurnEnded) -> dict[str, Any]:
-    return {"running": "", "running_since": 0.0, "spent": t.spent.plus(e.spent), "spending": Spent()}
+    return {"running": "", "spent": t.spent.plus(e.spent), "spending": Spent()}
 
 
 def _delivery_returned(_t: Task, _r: ev.Recorded, _e: ev.DeliveryReturned) -> dict[str, Any]:
-    return {"holder": "", "session": "", "lease_until": 0.0}
+    return _no_holder()
 
 
 _CHANGES: dict[type, Callable[[Task, ev.Recorded, Any], dict[str, Any]]] = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tallystick.core import events as ev
 from tallystick.core.errors import ErrorCode, Refused, conflict, invalid
 from tallystick.core.identity import short
@@ -16,19 +14,19 @@ def name_of(task: Task) -> str:
     return short(task.task_id)
 
 
-def same_place(task: Task) -> dict[str, Any]:
-    """State and reason for an event that leaves them as they are."""
-    return {"state": task.state, "reason": task.reason}
-
-
-def check_may_start(task: Task, mode: str, ctx: Context) -> None:
-    """Nothing starts after cancel was asked, after the deadline, or while a person holds it back."""
+def check_still_wanted(task: Task, ctx: Context) -> None:
+    """Nothing starts after cancel was asked, or after the deadline."""
     if task.cancel_requested_at:
         raise conflict(f"Cancel was asked of task {name_of(task)}.", "Leave it; it ends by itself.")
     if task.deadline_at and not task.handed_in_at and ctx.now >= task.deadline_at:
         raise Refused(
             ErrorCode.EXPIRED, f"The deadline of task {name_of(task)} has passed.", "Leave it; its requester is told."
         )
+
+
+def check_may_start(task: Task, mode: str, ctx: Context) -> None:
+    """Nothing starts that is not wanted any more, or while a person holds it back."""
+    check_still_wanted(task, ctx)
     mode = "paused" if task.mode == "paused" else mode
     if mode != "running":
         raise conflict(

@@ -12,14 +12,14 @@ from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.directory import PASSIVE, Agent
 from tallystick.core.errors import conflict, denied, invalid
+from tallystick.core.failure import would_fail
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.route import agent_mode
-from tallystick.core.state import Context, Task, Unchanged, Work
+from tallystick.core.state import Context, Task, Unchanged, Work, same_place
 from tallystick.core.task import prompts, results, routing
-from tallystick.core.task.ground import check_may_start, check_said, name_of, pull_lease, same_place, session_alive
-from tallystick.core.task.results import check_children, would_fail
+from tallystick.core.task.ground import check_may_start, check_said, name_of, pull_lease, session_alive
 from tallystick.core.task.submit import admission, check_assignee, check_body, check_cycle, check_session, promise
 from tallystick.core.task.table import REASONS
 from tallystick.core.task.turn import turn_of
@@ -367,7 +367,7 @@ def _settle_doubt(work: Work, c: cmd.SettleDoubt, ctx: Context) -> ev.DoubtSettl
             "Settle it as failed or cancel, then send it again with more time.",
         )
     if state is S.COMPLETED:
-        check_children(ctx, "settled as done")
+        results.check_children(ctx, "settled as done")
     return ev.DoubtSettled(state=state, reason=reason, outcome=c.outcome, delivery_id=c.delivery_id, text=c.text)
 
 
@@ -416,9 +416,9 @@ def _correct(work: Work, c: cmd.CorrectTask, ctx: Context) -> ev.TaskCorrected:
     )
 
 
-def _settle(work: Work, c: cmd.SettleTrace, _ctx: Context) -> ev.TraceSettled:
-    if c.open_parts:
-        names = ", ".join(short(t) for t in c.open_parts[:5])
+def _settle(work: Work, _c: cmd.SettleTrace, ctx: Context) -> ev.TraceSettled:
+    if ctx.open_parts:
+        names = ", ".join(short(t) for t in ctx.open_parts[:5])
         raise conflict(f"Parts of this trace are still open: {names}.", "Finish or cancel them first.")
     return ev.TraceSettled(**same_place(work.task))
 

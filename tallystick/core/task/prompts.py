@@ -10,13 +10,13 @@ from typing import Final
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.directory import Agent, Directory
-from tallystick.core.errors import ErrorCode, Refused, conflict, invalid
+from tallystick.core.errors import conflict, invalid
 from tallystick.core.identity import short
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.route import agent_mode
-from tallystick.core.state import Context, Task, Unchanged, Work
-from tallystick.core.task.ground import name_of, same_place
+from tallystick.core.state import Context, Task, Unchanged, Work, same_place
+from tallystick.core.task.ground import check_still_wanted, name_of
 
 PURPOSES: Final = ("work", "changes", "answer", "refuted", "parts", "reminder", "resumed")
 """What a prompt is for."""
@@ -66,10 +66,7 @@ def is_held_back(task: Task, agent: Agent, session: str, directory: Directory) -
 def _check_free(task: Task, agent: Agent, session: str, ctx: Context) -> None:
     if is_held_back(task, agent, session, ctx.directory):
         raise conflict(f"A person holds task {name_of(task)} back.", "Wait until a person says `tally resume`.")
-    if task.cancel_requested_at:
-        raise conflict(f"Cancel was asked of task {name_of(task)}.", "Leave it; it ends by itself.")
-    if task.deadline_at and not task.handed_in_at and ctx.now >= task.deadline_at:
-        raise Refused(ErrorCode.EXPIRED, f"The deadline of task {name_of(task)} has passed.", "Leave it.")
+    check_still_wanted(task, ctx)
     over = task.spent.over(task.budget)
     if over:
         raise conflict(f"The budget of task {name_of(task)} is used up: {over}.", "Ask anew with a larger one.")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.directory import PASSIVE
 from tallystick.core.errors import conflict, denied
+from tallystick.core.failure import failing, would_fail
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import CheckOutcome, CheckRun, Expects
 from tallystick.core.model import Reason as R
@@ -20,6 +19,8 @@ from tallystick.core.task.submit import check_body
 def hand_in(work: Work, c: cmd.HandInResult, ctx: Context) -> ev.TaskEvent:
     """The result, if it shows what was asked for; else a refusal that says what is missing."""
     task = work.task
+    if task.reason is R.UNVERIFIED:
+        _check_reconciles(work, ctx)
     check_body(c.text, ctx)
     check_children(ctx, "handed in")
     if c.run is not None and _ended_badly(task, c.run):
@@ -43,6 +44,17 @@ def hand_in(work: Work, c: cmd.HandInResult, ctx: Context) -> ev.TaskEvent:
         review_wanted=c.review_wanted,
         run=c.run,
     )
+
+
+def _check_reconciles(work: Work, ctx: Context) -> None:
+    """Once a person was asked what became of it, only the spoke that began it can still tell: it kept what it did."""
+    assignment = work.assignment
+    begun = assignment is not None and assignment.unverified and assignment.session == ctx.actor.session
+    if not (begun and ctx.actor.door == "spoke"):
+        raise conflict(
+            f"What became of task {name_of(work.task)} is not known, so its result is not taken: a person decides.",
+            f"Tell them what you did; they settle it with `tally verify {name_of(work.task)} --settle`.",
+        )
 
 
 def _ended_badly(task: Task, run: CheckRun) -> bool:
@@ -113,23 +125,6 @@ def report_check(work: Work, c: cmd.ReportCheck, ctx: Context) -> ev.TaskEvent:
 def _can_rework(task: Task, ctx: Context) -> bool:
     agent = ctx.directory.agents.get(task.holder)
     return session_alive(task, ctx) and not (agent and agent.connection in PASSIVE)
-
-
-def would_fail(task: Task, reason: R, ctx: Context) -> tuple[S, R, int]:
-    """Where a failure leads: to the compensation target while rounds are left, else to its end."""
-    if not task.on_failure:
-        return S.FAILED, reason, 0
-    if task.failures >= ctx.limits.compensation_rounds:
-        return S.FAILED, R.EXHAUSTED, task.failures
-    return S.SUBMITTED, R.COMPENSATING, task.failures + 1
-
-
-def failing(
-    task: Task, reason: R, ctx: Context, *, text: ev.Text | None = None, run: Any = None, code: str = ""
-) -> ev.TaskFailed:
-    """The event of a failure, compensated or final."""
-    state, why, round_ = would_fail(task, reason, ctx)
-    return ev.TaskFailed(state=state, reason=why, round=round_, text=text, run=run, code=code)
 
 
 def _check_revision(task: Task, revision: int, ctx: Context) -> None:

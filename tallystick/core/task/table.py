@@ -139,9 +139,9 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         "hand in",
         cmd.HandInResult,
         (Role.HOLDER, Role.LAST_HOLDER),
-        _ACTIVE | _places("submitted/rework"),
+        _ACTIVE | _places("submitted/rework", "input_required/unverified"),
         _places("working/checking", "input_required/review", "completed/unreviewed") | ENDED_BADLY,
-        "holder; every reference resolves and its digest matches",
+        "holder, or a spoke that is back; every reference resolves and its digest matches",
         fenced=True,
     ),
     Transition(

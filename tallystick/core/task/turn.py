@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tallystick.core.directory import PASSIVE, Agent, Directory
+from tallystick.core.identity import CAPABILITY_PREFIX
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
 from tallystick.core.state import Task
@@ -51,7 +52,7 @@ def _submitted(task: Task, directory: Directory) -> str:
 
 def _able(party: str, task: Task, directory: Directory, *, commands: bool = False) -> str:
     """The party itself while it can act, else the requester, else the subject."""
-    if party.startswith("cap:") or can_take_turn(party, directory, task.workspace):
+    if party.startswith(CAPABILITY_PREFIX) or can_take_turn(party, directory, task.workspace):
         return party
     agent = directory.agents.get(party)
     if commands and agent is not None and (task.workspace in agent.workspaces or _serves(agent, task)):

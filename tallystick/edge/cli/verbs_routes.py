@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tallystick.app.desk import reach
 from tallystick.core.errors import not_found
+from tallystick.core.identity import CAPABILITY_PREFIX
 from tallystick.edge.cli import render_routes
 from tallystick.edge.cli.parse import Usage
 from tallystick.edge.cli.run import Run
@@ -26,7 +27,7 @@ async def routes(run: Run) -> int:
 
 def only(form: reach.Routes, name: str) -> reach.Routes:
     """What is of one capability, or of one agent. Refused where there is neither."""
-    bare = name.removeprefix("cap:").removeprefix("@")
+    bare = name.removeprefix(CAPABILITY_PREFIX).removeprefix("@")
     found = tuple(route for route in form.routes if bare in (route.capability, route.spoke))
     if not found:
         raise not_found(f"No capability or agent {bare!r} is among the routes here.", "See them all: tally routes")

@@ -12,7 +12,7 @@ import msgspec
 
 from tallystick.app.clients import Doubt, FileChange, Found, InstallPlan, Surroundings
 from tallystick.core.errors import Refused, denied, invalid, not_found, unavailable
-from tallystick.edge.clients import canary, files, jsontext, tomltext
+from tallystick.edge.clients import files, jsontext, tomltext, trial
 from tallystick.edge.clients.kept import Kept, Record, digest
 from tallystick.edge.clients.shape import KEY, Client, Entries, Part, Program, Whole
 
@@ -84,7 +84,7 @@ class ClientInstaller:
     def prove(self, place: Surroundings, client: str) -> list[Doubt]:
         """Start its server and its hook; ask the client's own folder what it knows besides."""
         program = self._program
-        started = [*canary.server(place, program, client), *canary.hook(place, program, client)]
+        started = [*trial.server(place, program, client), *trial.hook(place, program, client)]
         return [*started, *self._clients[client].doubts(place)]
 
     def snippet(self, client: str) -> str:

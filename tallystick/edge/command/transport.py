@@ -20,7 +20,7 @@ from tallystick.core.directory import Agent
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Prefix
 from tallystick.core.limits import Limits
-from tallystick.core.model import Artifact, BlobReference, CheckOutcome, CheckRun, Expects, Output, Part
+from tallystick.core.model import Artifact, BlobReference, CheckOutcome, CheckRun, Expects, Part
 from tallystick.core.state import Work
 
 _TEXT_BYTES = 64 * 1024
@@ -129,7 +129,7 @@ class CommandTransport:
 
     async def _start(self, envelope: Envelope, tree: Path, job_id: str) -> JobResult:
         if not self._begins.pop(envelope.delivery_id, False):
-            return never_started(job_id)
+            return JobResult(job_id, canceled=True)
         return await self._runner.run(self._job(envelope, tree, job_id))
 
     def _job(self, envelope: Envelope, tree: Path, job_id: str) -> Job:
@@ -168,9 +168,7 @@ class CommandTransport:
                 await asyncio.to_thread(self._blobs.put, stream)
         run = run_of(envelope, result)
         if result.timed_out:
-            return Receipt(
-                outcome="failed", detail=f"It ran longer than {envelope.agent.seconds or 0} seconds.", run=run
-            )
+            return Receipt(outcome="failed", detail=over_time(result), run=run)
         if result.signal is not None:
             return Receipt(outcome="failed", detail=f"It was ended by signal {result.signal}.", run=run)
         text = result.stdout[-_TEXT_BYTES:].decode("utf-8", "replace")
@@ -219,22 +217,9 @@ class CommandTransport:
         return tuple(made)
 
 
-def never_started(job_id: str) -> JobResult:
-    """The result of a job that was ended before it began."""
-    nothing = Output(sha256=sha256(b"").hexdigest(), size=0)
-    return JobResult(
-        job_id=job_id,
-        exit_code=None,
-        signal=None,
-        started_at=0.0,
-        ended_at=0.0,
-        stdout=b"",
-        stderr=b"",
-        stdout_info=nothing,
-        stderr_info=nothing,
-        level="none",
-        canceled=True,
-    )
+def over_time(result: JobResult) -> str:
+    """What is said of a command that timed out."""
+    return f"It ran longer than {result.seconds:g} seconds."
 
 
 def job_of(delivery_id: str) -> str:

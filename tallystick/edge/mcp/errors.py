@@ -9,7 +9,6 @@ import msgspec
 from tallystick import wire
 from tallystick.core.errors import ErrorCode, Refused
 
-PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602

@@ -29,7 +29,6 @@ from tallystick.edge.process import keeper
 
 _T = TypeVar("_T")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_EMPTY: Final = Output(sha256="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", size=0)
 
 
 class About(msgspec.Struct, frozen=True):
@@ -40,6 +39,8 @@ class About(msgspec.Struct, frozen=True):
     boot_id: str
     asked_at: float
     grace_seconds: float
+    seconds: float = 0.0
+    """Its time limit."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -177,7 +178,8 @@ class Folder:
         about = self.about()
         if raw["not_started"]:
             said = stderr.decode("utf-8", "replace").strip().splitlines()
-            return nothing(self.job_id, ": ".join([raw["not_started"], *said[:1]]) + ".", canceled=raw["canceled"])
+            reason = ": ".join([raw["not_started"], *said[:1]]) + "."
+            return JobResult(self.job_id, canceled=raw["canceled"], not_started=reason)
         return JobResult(
             job_id=self.job_id,
             exit_code=raw["exit_code"],
@@ -189,6 +191,7 @@ class Folder:
             stdout_info=msgspec.convert(raw["stdout"], Output),
             stderr_info=msgspec.convert(raw["stderr"], Output),
             level=about.level if about else "none",
+            seconds=about.seconds if about else 0.0,
             timed_out=raw["timed_out"],
             canceled=raw["canceled"],
         )
@@ -212,24 +215,6 @@ class Folder:
                 f"What job {self.job_id} left cannot be removed.",
                 "Look at the permissions below the host's jobs directory.",
             )
-
-
-def nothing(job_id: str, reason: str, *, canceled: bool = False) -> JobResult:
-    """The result of a job that was never started."""
-    return JobResult(
-        job_id=job_id,
-        exit_code=None,
-        signal=None,
-        started_at=0.0,
-        ended_at=0.0,
-        stdout=b"",
-        stderr=b"",
-        stdout_info=_EMPTY,
-        stderr_info=_EMPTY,
-        level="none",
-        canceled=canceled,
-        not_started=reason,
-    )
 
 
 def missing(job_id: str) -> Refused:

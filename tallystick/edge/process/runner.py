@@ -18,7 +18,7 @@ from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.ports import Clock, Job, JobResult, Pipes, RunningJob
 from tallystick.core.errors import Refused, conflict, invalid, unavailable
 from tallystick.edge.process import keeper, way
-from tallystick.edge.process.folder import About, Folder, Kept, is_job_id, missing, nothing
+from tallystick.edge.process.folder import About, Folder, Kept, is_job_id, missing
 from tallystick.edge.process.lines import Lines
 from tallystick.edge.process.sandbox import Trial, command_line, nests, try_out
 from tallystick.edge.process.seccomp import filter_for
@@ -160,7 +160,8 @@ class ProcessRunner:
         level = self.level() if job.sandbox else "none"
         trial = self._trial or Trial()
         if job.sandbox and (job.sandbox.required or job.sandbox.way_out) and level == "none":
-            return nothing(job.job_id, f"A sandbox is required and there is none. {trial.reason} {trial.remedy}")
+            reason = f"A sandbox is required and there is none. {trial.reason} {trial.remedy}"
+            return JobResult(job.job_id, not_started=reason)
         words, program_filter = [], b""
         job = way.led_out(job)
         folder.make()
@@ -173,7 +174,7 @@ class ProcessRunner:
                     loopback=job.sandbox.way_out is not None,
                     metadata=bool(job.sandbox.writable),
                 )
-        about = About(job.label, level, self._clock.boot_id(), self._clock.now(), job.grace_seconds)
+        about = About(job.label, level, self._clock.boot_id(), self._clock.now(), job.grace_seconds, job.seconds)
         try:
             folder.fill(job, about, words, program_filter, lines.numbers if lines else None)
             self._reached("process.before_launch")
@@ -191,7 +192,8 @@ class ProcessRunner:
             return result
         kept = folder.kept()
         if kept is None:
-            return nothing(folder.job_id, "The host or the keeper was stopped before the command was started.")
+            reason = "The host or the keeper was stopped before the command was started."
+            return JobResult(folder.job_id, not_started=reason)
         if self._same_boot(folder):
             await asyncio.to_thread(_sweep, kept)
         raise unavailable(

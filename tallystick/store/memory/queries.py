@@ -140,7 +140,7 @@ def tasks_tail(tables: Tables, *, tail: str, limit: int) -> list[Line]:
 @_named
 def children(tables: Tables, *, parent: str) -> list[Line]:
     """Open children of a task."""
-    return [row for row in parents_of(tables, parent=parent) if row["open"] == 1]
+    return _rows(tables, "tasks", open=1, parent=parent) if parent else []
 
 
 @_named
@@ -148,12 +148,6 @@ def held(tables: Tables, *, session: str) -> list[Line]:
     """Open tasks that a session works at or has a question about."""
     found = _rows(tables, "tasks", open=1, session=session) if session else []
     return [row for row in found if _is_held(row)]
-
-
-@_named
-def parents_of(tables: Tables, *, parent: str) -> list[Line]:
-    """All children of a task, open or not."""
-    return _rows(tables, "tasks", parent=parent) if parent else []
 
 
 @_named

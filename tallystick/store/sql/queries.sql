@@ -67,9 +67,6 @@ WHERE open = 1 AND session = :session AND session > ''
   AND (state = 'working' OR (state = 'input_required' AND reason = 'question'))
 ORDER BY task_id;
 
--- name: parents_of
-SELECT * FROM tasks WHERE parent = :parent AND parent > '' ORDER BY task_id;
-
 -- name: dedup
 SELECT * FROM tasks WHERE workspace = :workspace AND requester = :requester AND key = :key;
 

@@ -1,4 +1,4 @@
-"""Proof that what is installed works here: the server and the hook are started as the client would, and must answer."""
+"""A trial of what is installed: the server and the hook are started as the client would, and must answer."""
 
 from __future__ import annotations
 
