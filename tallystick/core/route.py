@@ -55,15 +55,15 @@ HEARD: Final = frozenset({"client", "wake", "spoke"})
 
 def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: bool = False) -> Promise:
     """What the sender is told: never more than the connection can keep. `live`: it has a session whose hooks or runs
-    are heard of. `reachable`: an entry would wake it at this moment."""
+    are heard of. `reachable`: an entry would wake it at this moment, or its program is connected and takes work."""
     mode = agent_mode(agent, directory)
     if agent.deleted or mode == "stopped":
         return Promise.OFFLINE
     if mode != "running":
         return Promise.MAILBOX
-    if agent.connection in ("command", "drive") or (agent.connection == "spoke" and live):
+    if agent.connection in ("command", "drive"):
         return Promise.LIVE
-    if agent.connection in ("client", "wake") and reachable:
+    if agent.connection in HEARD and reachable:
         return Promise.LIVE
     if agent.connection in ("client", "wake") and live:
         return Promise.NEXT_TURN

@@ -147,6 +147,7 @@ class Task(Value, frozen=True):
     group: str = ""
     retry: str = ""
     stall_seconds: float = 0.0
+    ack_seconds: float = 0.0
     reply_to: str = ""
     forwards: str = ""
     """The task whose result it brings."""
@@ -314,7 +315,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     live: frozenset[str] = frozenset()
     """Of the agents that the command names: those heard from within the presence time."""
     reachable: frozenset[str] = frozenset()
-    """Of the agents that the command names: those that an entry would wake now."""
+    """Of the agents that the command names: those that an entry would wake now, or that are connected and take work."""
     lease_until: float = 0.0
     """Renewed lease kept in memory, if it is later than the recorded one."""
 

@@ -124,7 +124,9 @@ class ReachClient:
         - `wait`: False returns a `ReachHandle` as soon as the host has the message on its disk.
         - `more`: `domain`, `parent` (a task; default: the one in hand), `title`, `on_failure` (who is told: `@name` or
           `cap:NAME`), `review_by` (`@name`), `reply_to` (a capability that the result is sent on to: `NAME`),
-          `stall_after_ms` (how long it may run without progress until it is shown as suspected).
+          `stall_after_ms` (how long it may run without progress until it is shown as suspected),
+          `ack_timeout_ms` (how long each spoke may take to say that it has the message before it goes to another; 5 s,
+          or a third of `timeout_ms` where that is less).
 
         Raises `ReachNoRoute`, `ReachOffline`, `ReachTimeout`, `ReachUnverified`, or `ReachRefused` with the code
         `failed` where the handler raised, `invalid`, `conflict`, `denied`, `unavailable` and so on.
@@ -269,8 +271,9 @@ class ReachClient:
                 raise invalid(f"{key}={told[key]!r} is not known.", f"Use {usual!r} or {others[0]!r}.")
             if told[key] != usual:
                 body[key] = told[key]
-        if told.get(_STALL) is not None:
-            body[_STALL] = _check_ms(_STALL, told[_STALL], _LONGEST_STALL_MS)
+        for key, longest in _TIMES.items():
+            if told.get(key) is not None:
+                body[key] = _check_ms(key, told[key], longest)
         context = slice_of(told["context"])
         if context:
             body["context"] = context
@@ -309,9 +312,9 @@ def _outcome(voyage: Voyage, seconds: float) -> ReachResult:
 
 _BODY = ("domain", "parent", "group", "title", "on_failure", "review_by")
 _HEADER = ("dedup_key", "reply_to")
-_STALL = "stall_after_ms"
+_TIMES = {"stall_after_ms": _LONGEST_STALL_MS, "ack_timeout_ms": _LONGEST_MS}
 _CHOICES = {"to": ("one", "all"), "retry": ("retreat", "none")}
-_KNOWN = frozenset({*_BODY, *_CHOICES, *_HEADER, _STALL, "context"})
+_KNOWN = frozenset({*_BODY, *_CHOICES, *_HEADER, *_TIMES, "context"})
 
 
 def _text(value: Any, name: str) -> str:

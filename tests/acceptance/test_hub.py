@@ -159,7 +159,8 @@ async def test_sail_is_refused_as_offline_only_when_every_lease_has_lapsed(tmp_p
         hub.desk.lost(spoke.session, "9@9")
         hub.manual.advance(100)
         returning = await hub.sail(timeout_ms=60_000)
-        assert (returning.link, returning.promise) == ("IDLE", "live")
+        assert (returning.link, returning.promise) == ("IDLE", "mailbox")
+        assert (await hub.sail(timeout_ms=60_000, to="all")).promise == "mailbox", "also of one that is named"
         hub.manual.advance(30)
         with pytest.raises(Refused) as caught:
             await hub.sail()
@@ -522,7 +523,7 @@ async def test_after_a_restart_of_the_host_what_began_waits_for_its_spoke_and_th
         (route,) = (await hub.desk.routes(hub.guest())).routes
         assert route.status == "returning"
         hub.spokes.answer = hub.spokes.held
-        assert (await hub.sail()).promise == "live", "it is waited for"
+        assert (await hub.sail()).promise == "mailbox", "it is waited for"
         back = await hub.spoke("counter", process="2@2", held=(await hub.holds_of(begun.task_id, "running"),))
         assert [answer.do for answer in back.resume] == ["go_on"]
         for sailed in (begun, sent, waits):

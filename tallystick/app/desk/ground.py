@@ -403,12 +403,15 @@ class Ground:
         return self.remember(guest, await self.s.views.find(typed, self.sees(guest)))
 
     async def trace_id(self, guest: Guest, typed: str) -> str:
-        """The trace that is meant: by its whole id, or by a task of it."""
+        """The trace that is meant: by its whole id, by a task of it, or by its end where it is of a refusal."""
         if not typed.lower().startswith("trc_"):
             return (await self.s.views.work(await self.task_id(guest, typed))).task.trace
         if len(typed) <= 12:
-            remedy = "Name a task of it, or the whole id, which `tally show TASK` tells."
-            raise invalid(f"{typed!r} is no whole id of a trace.", remedy)
+            found = await self.s.views.refusal(typed, self.sees(guest))
+            if not found:
+                remedy = "Name a task of it, or the whole id, which `tally show TASK` tells."
+                raise invalid(f"{typed!r} is no whole id of a trace.", remedy)
+            return found
         return typed
 
     def remember(self, guest: Guest, task_id: str) -> str:

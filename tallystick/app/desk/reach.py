@@ -77,6 +77,8 @@ class Sail(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeout_ms: int | None = None
     """How long the sender waits, which is the deadline, too."""
     stall_after_ms: int = 0
+    ack_timeout_ms: int = 0
+    """How long each spoke may take to say that it has it, before another gets it; 0: 5 s, or a third of the timeout."""
     to: str = "one"
     """`one`, or `all` who hold it now."""
     retry: str = "retreat"

@@ -68,6 +68,8 @@ class Reaching(Anchoring, RouteTable, Evidence):
             raise invalid(f"{said} is not understood.", "Use one or all, and retreat or none.")
         if form.timeout_ms is not None and not 0 < form.timeout_ms <= reach.LONGEST_MS:
             raise invalid("The timeout must be between 1 ms and 7 days.", "Give a number in that range.")
+        if not 0 <= form.ack_timeout_ms <= reach.LONGEST_MS:
+            raise invalid("The ack timeout must be between 1 ms and 7 days.", "Give a number in that range, or none.")
         if form.msg_id and not is_id(form.msg_id, Prefix.MESSAGE):
             raise invalid("The message id is not valid.", "Send `msg_` and a ULID.")
         if form.trace and not is_id(form.trace, Prefix.TRACE):
@@ -157,6 +159,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
             group=form.group or (msg_id if holder is not None else ""),
             retry=_RETRY[form.retry],
             stall_seconds=form.stall_after_ms / 1000,
+            ack_seconds=form.ack_timeout_ms / 1000,
             domain=form.domain,
             domains=guest.facts.domains,
             on_failure=self.party(guest, form.on_failure)[0] if form.on_failure else "",

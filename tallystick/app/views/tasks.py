@@ -70,7 +70,7 @@ def shown(
         cancel_requested=bool(task.cancel_requested_at) and task.open,
         attempts=_attempts(work, directory),
         permissions=tuple(msgspec.to_builtins(task.permissions)),
-        silent_seconds=round(max(0.0, now - task.updated_at), 3),
+        silent_seconds=round(max(0.0, now - task.updated_at), 3) if task.open else 0.0,
         version=task.version,
         unverified=any(d.unverified for d in work.deliveries),
         doubt=task.doubt,

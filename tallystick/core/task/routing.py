@@ -15,7 +15,7 @@ from tallystick.core.directory import Agent
 from tallystick.core.errors import ErrorCode, Refused, invalid
 from tallystick.core.identity import CAPABILITY_PREFIX, HOST, ActorKind
 from tallystick.core.model import Promise
-from tallystick.core.route import Holder, domains_of, held_by, holders
+from tallystick.core.route import Holder, domains_of, held_by, holders, promise_to
 from tallystick.core.state import Context, Task
 
 RETRIES: Final = ("", "none")
@@ -113,10 +113,14 @@ def no_route(spec: str, versions: Sequence[str] = ()) -> Refused:
 
 
 def promise(wanted: Asked, ctx: Context) -> Promise:
-    """What is promised where the host chooses: as good as the best of the holders. It is stored in any case."""
-    if any(holder.agent.agent_id in ctx.live for holder in wanted.found):
+    """What is promised where the host chooses: as good as the best of the holders. It is stored in any case, and one
+    that is expected back gets it then."""
+    there, directory = ctx.reachable, ctx.directory
+    promised = [promise_to(h.agent, directory, live=False, reachable=h.agent.agent_id in there) for h in wanted.found]
+    if Promise.LIVE in promised:
         return Promise.LIVE
-    return Promise.MAILBOX if any(holder.offer.standing for holder in wanted.found) else Promise.OFFLINE
+    is_expected = any(holder.offer.standing or holder.agent.agent_id in ctx.live for holder in wanted.found)
+    return Promise.MAILBOX if is_expected else Promise.OFFLINE
 
 
 def patience(c: cmd.SubmitTask, ctx: Context) -> float:
