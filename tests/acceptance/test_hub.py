@@ -229,6 +229,32 @@ async def test_one_that_cannot_be_ended_yet_does_not_keep_the_deadlines_of_other
         assert await hub.duties.once() <= 2.0
 
 
+async def test_a_duty_that_fails_is_told_and_keeps_the_deadlines_of_others_waiting_no_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("away", "Count")
+        hub.spokes.session_of.clear()  # nobody takes anything
+        broken = await hub.sail(timeout_ms=10_000)
+        other = await hub.sail(timeout_ms=11_000)
+
+        async def what_never_ran(work: Work) -> bool:
+            if work.task.task_id == broken.task_id:
+                raise RecursionError
+            return True
+
+        monkeypatch.setattr(hub.duties, "end_run", what_never_ran)
+        monkeypatch.setattr(hub.duties, "_settle_old", lambda _: what_never_ran(hub.work(broken.task_id)))
+        await hub.pass_time(12)
+        assert hub.work(broken.task_id).task.open
+        assert not hub.work(other.task_id).task.open
+        told = [record["where"] for record in hub.diagnostics.newest(10) if record["kind"] == "failure"]
+        assert set(told) == {"settling", f"duties of {broken.task_id}"}
+        monkeypatch.undo()
+        await hub.pass_time(31)
+        assert not hub.work(broken.task_id).task.open, "it is tried again"
+
+
 async def test_more_of_them_than_are_looked_at_at_once_do_not_hide_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
