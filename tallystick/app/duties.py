@@ -43,6 +43,7 @@ _LONGEST_WAIT = 30.0
 _MOMENT_SECONDS = 0.1
 _PASSING = (ErrorCode.UNAVAILABLE, ErrorCode.CONFLICT, ErrorCode.INTERNAL)
 """Refusals of a failure notice that may be otherwise in a moment."""
+_SILENT = "Its holder began it and was not heard of for so long that its lease is over."
 _UNKNOWN = "Its time is over, and whoever began it was lost sight of."
 
 
@@ -85,6 +86,8 @@ class Duties:
         over before its first sign of life is heard."""
         self.why_not_begun: Callable[[Work], str] = _nothing_to_say
         """Who was there for a message to a capability that nobody began; empty for other tasks."""
+        self.let_go: Callable[[str], Awaitable[None]] = _nothing_to_let_go
+        """Told of a delivery that was taken back from who had begun it: what that still says counts for nothing."""
         self.run_check: Callable[[Work], Awaitable[None]] = _no_check
         self._does: dict[DutyKind, Callable[[Work], Awaitable[None]]] = {
             DutyKind.CASCADE: self._cascade,
@@ -256,8 +259,27 @@ class Duties:
     async def _doubt(self, work: Work) -> None:
         if self._presence.lease_left(work.task) > 0 or self.is_in_hand(work):
             return
+        if await self._goes_elsewhere(work):
+            return
         detail = "The host lost sight of a run that had begun, and its lease is over."
         await self._host(cmd.DoubtTask(task_id=work.task.task_id, detail=detail))
+
+    async def _goes_elsewhere(self, work: Work) -> bool:
+        """What a holder of a capability has, and is silent about, goes to another where it may be done twice: the rules
+        say whether."""
+        assignment = work.assignment
+        if assignment is None or not work.task.capability:
+            return False
+        task_id, delivery_id = work.task.task_id, assignment.delivery_id
+        now = self._clock.now()
+        try:
+            await self._host(
+                cmd.ReturnDelivery(task_id=task_id, delivery_id=delivery_id, retry_at=now, detail=_SILENT)
+            )
+        except Refused:
+            return False
+        await self.let_go(delivery_id)
+        return True
 
     async def _expire(self, work: Work) -> None:
         task_id = work.task.task_id
@@ -363,6 +385,10 @@ async def _nothing_runs(_work: Work) -> bool:
 
 def _nobody_has_it(_work: Work) -> bool:
     return False
+
+
+async def _nothing_to_let_go(_delivery_id: str) -> None:
+    return None
 
 
 def _nothing_to_say(_work: Work) -> str:

@@ -109,6 +109,31 @@ async def test_what_began_at_an_idempotent_holder_goes_to_no_other_that_must_not
         assert "did not begin" not in shown
 
 
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_what_a_holder_has_begun_and_is_silent_about_is_doubted_unless_it_may_be_done_twice(
+    tmp_path: Path, *, idempotent: bool
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("silent", Offer("Count", idempotent=idempotent))
+        sailed = await hub.sail(timeout_ms=10**7)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        told_of = hub.spokes.sent[-1].delivery_id
+        await hub.pass_time(100)
+        other = await hub.spoke("other", Offer("Count", idempotent=True))
+        hub.spokes.answer = hub.spokes.done
+        assert hub.work(sailed.task_id).task.place == "working", "for its lease it is waited for"
+        await hub.pass_time(21)
+        hub.presence.heard(other.session)
+        if idempotent:
+            last = (await hub.outcome(sailed.task_id))[-1]
+            assert (last.what, last.spoke) == ("result", "other")
+            assert hub.spokes.settled_ids.count(told_of) == 2, "the silent one is waited for no more"
+        else:
+            assert hub.work(sailed.task_id).task.place == "input_required/unverified"
+            assert [envelope.agent.alias for envelope in hub.spokes.sent] == ["silent"]
+
+
 async def test_whether_it_may_be_done_twice_is_told_by_the_version_that_got_it(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         hub.spokes.answer = hub.spokes.held
