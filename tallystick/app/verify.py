@@ -36,6 +36,8 @@ from tallystick.core.rows import TaskRow
 from tallystick.core.state import Task, Work
 
 _AT_ONCE = 2
+_PASSING = (ErrorCode.UNAVAILABLE, ErrorCode.INTERNAL)
+"""Refusals of a report that may be otherwise in a moment: what was seen is kept until then."""
 _JUNIT = ".tally-junit.xml"
 _JUNIT_BYTES = 5 * 1024 * 1024
 SETUPS = "setup-"
@@ -141,13 +143,24 @@ class Verifier:
             report = cmd.ReportCheck(task_id=task.task_id, revision=task.revision, run=run)
             await self._executor.execute(report, HOST)
             self._reached("verify.after_report")
-            self._runner.forget(job_id)
-            await self._clean(self._home / "worktrees" / job_id)
         except Refused as refusal:
             self._diagnostics.record("check refused", task=task.task_id, detail=str(refusal))
+            if refusal.code in _PASSING:
+                return
         except Exception as error:  # noqa: BLE001 - a check that could not be run says nothing about the work
             reference = self._diagnostics.failure("check", error)
             await self._report_error(task, f"The host could not run it (reference {reference}).")
+        await self._end_job(job_id)
+
+    async def _end_job(self, job_id: str) -> bool:
+        """End a job if it runs, and take away what was kept of it, its work tree too. True when no process is left."""
+        if not await self._runner.end(job_id):
+            return False
+        with suppress(Refused):  # it never began, or nobody saw how it ended
+            await self._runner.adopt(job_id)  # collected by whoever waits for it
+        self._runner.forget(job_id)
+        await self._clean(self._home / "worktrees" / job_id)
+        return True
 
     async def _report_error(self, task: Task, detail: str) -> None:
         spec = task.done_when
