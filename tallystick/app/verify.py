@@ -7,7 +7,7 @@ starting a second one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -30,6 +30,7 @@ from tallystick.core.model import (
     CheckRun,
     CheckSpec,
     GitReference,
+    Reason,
     Reference,
 )
 from tallystick.core.rows import TaskRow
@@ -42,6 +43,15 @@ _JUNIT = ".tally-junit.xml"
 _JUNIT_BYTES = 5 * 1024 * 1024
 SETUPS = "setup-"
 """What the names of the jobs begin with that run a `--setup`."""
+
+
+class _Check(msgspec.Struct):
+    """A check of a task that is under way."""
+
+    of: Task
+    doing: asyncio.Task[None]
+    is_reporting: bool = False
+    """How it ended is known, and is being recorded."""
 
 
 class Verifier:
@@ -71,7 +81,9 @@ class Verifier:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._filling: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
         """By cache: held by the check that looks whether its setup was run, and runs it; gone with the last of them."""
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._at_setup: dict[str, Path] = {}
+        """By job: the cache that a check waits for or fills."""
+        self._running: dict[str, _Check] = {}
         self._endings: set[asyncio.Task[bool]] = set()
 
     async def start(self) -> None:
@@ -79,9 +91,10 @@ class Verifier:
 
     async def stop(self) -> None:
         """Leave running checks to their keepers; the next host takes them up."""
-        for task in self._running.values():
+        tasks = [*self._endings, *(check.doing for check in self._running.values())]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- checks of tasks ----------------------------------------------------------------------------------------
 
@@ -92,22 +105,47 @@ class Verifier:
             return
         if await self._needs_permission(work.task):
             return
-        task = asyncio.create_task(self._check(work.task, job_id))
-        self._running[job_id] = task
-        task.add_done_callback(lambda _: self._running.pop(job_id, None))
+        doing = asyncio.create_task(self._check(work.task, job_id))
+        self._running[job_id] = _Check(work.task, doing)
+        doing.add_done_callback(lambda _: self._running.pop(job_id, None))
 
     def task_changed(self, row: TaskRow) -> None:
         """A check whose task went on without it (a person corrected it) is ended."""
         if not self._running or row.reason in ("checking", "permission"):
             return
-        for job_id in [job for job in self._running if job.startswith(f"check-{row.task_id}-")]:
-            ending = asyncio.get_running_loop().create_task(self._runner.end(job_id))
-            self._endings.add(ending)
-            ending.add_done_callback(self._endings.discard)
+        for job_id, check in self._running.items():
+            if check.of.task_id == row.task_id and not check.is_reporting:
+                self._behind(self._end(check.of, job_id))
 
     async def end_check(self, work: Work) -> bool:
         """End a running check. True when nothing of it is left."""
-        return await self._runner.end(check_job(work.task))
+        if work.task.reason is not Reason.CHECKING:
+            return True
+        return await self._end(work.task, check_job(work.task))
+
+    def _behind(self, what: Coroutine[None, None, bool]) -> asyncio.Task[bool]:
+        """Do it behind whoever began it, who may be gone before it is done."""
+        ending = asyncio.get_running_loop().create_task(what)
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+        return ending
+
+    async def _end(self, task: Task, job_id: str) -> bool:
+        """End a check wherever it is: it begins nothing any more; what runs of it is ended, and taken away. A setup
+        that another check waits for goes on for that one. True when no process of it is left."""
+        check = self._running.get(job_id)
+        if check is not None:
+            if not check.is_reporting:
+                check.doing.cancel()
+            await asyncio.wait({check.doing})
+        return await self._end_job(job_id) and await self._end_setup(task)
+
+    async def _end_setup(self, task: Task) -> bool:
+        cache = self._cache(task.done_when, task.repository) if task.done_when is not None else None
+        if cache is None or cache in self._at_setup.values():
+            return True
+        async with self._turn(cache):
+            return await self._end_job(setup_job(cache))
 
     async def _needs_permission(self, task: Task) -> bool:
         """A command that no person registered runs without a sandbox only after a person's yes to exactly this."""
@@ -139,6 +177,7 @@ class Verifier:
         try:
             self._reached("verify.before_run")
             run = await self._seen(task, job_id)
+            self._running[job_id].is_reporting = True
             self._reached("verify.before_report")
             report = cmd.ReportCheck(task_id=task.task_id, revision=task.revision, run=run)
             await self._executor.execute(report, HOST)
@@ -203,7 +242,7 @@ class Verifier:
             await self._git.remove(tree)
             await self._git.check_out(task.repository, commit, tree, spec.protect, task.base_commit)
             await asyncio.to_thread(_drop_report, tree / _JUNIT)
-            failed = await self._set_up(task, spec)
+            failed = await self._set_up(task, spec, job_id)
             if failed is not None:
                 return _error(task, spec, commit, failed)
             result = await self._runner.run(self._job(task, spec, spec.argv, tree, job_id))
@@ -278,16 +317,22 @@ class Verifier:
         digest = sha256("".join(f"{len(p)}:{p}" for p in parts).encode()).hexdigest()
         return self._home / "setups" / digest[:32]
 
-    async def _set_up(self, task: Task, spec: CheckSpec) -> str | None:
+    async def _set_up(self, task: Task, spec: CheckSpec, job_id: str) -> str | None:
         """Run `--setup` once; its folder stays for later runs. Returns why it failed, or None.
 
         One check after the other: two at once would write into one folder, and the second finds what the first made."""
         cache = self._cache(spec, task.repository)
         if cache is None:
             return None
-        turn = self._filling.setdefault(cache, asyncio.Lock())
-        async with turn:
-            return await self._fill(task, spec, cache)
+        self._at_setup[job_id] = cache
+        try:
+            async with self._turn(cache):
+                return await self._fill(task, spec, cache)
+        finally:
+            del self._at_setup[job_id]
+
+    def _turn(self, cache: Path) -> asyncio.Lock:
+        return self._filling.setdefault(cache, asyncio.Lock())
 
     async def _fill(self, task: Task, spec: CheckSpec, cache: Path) -> str | None:
         """It runs on the base and not on the work: what is made there serves the checks of others too.

@@ -70,3 +70,38 @@ def test_a_check_that_is_ended_while_it_runs_leaves_nothing(place, how):
         place.tally("correct", task, "failed/error", "Not needed.")
         place.until(task, "failed/error")
     eventually(lambda: not left(place), "that nothing of it is kept")
+
+
+def test_a_check_that_is_canceled_in_its_setup_is_never_begun_and_the_setup_is_over_by_then(place):
+    register(place, "prepared", "--setup", "sleep 1000")
+    task = hand_in(place, "work", "prepared")
+    eventually(lambda: processes(place), "the setup")
+    place.call("cancel", task=task)
+    place.until(task, "canceled")
+    assert not processes(place)
+    eventually(lambda: not left(place), "that nothing of it is kept")
+
+
+def test_a_check_that_is_canceled_while_it_waits_for_a_slot_is_never_begun(place):
+    running = [hand_in(place, text) for text in ("one", "two")]
+    eventually(lambda: all(has_begun(place, task) for task in running), "two checks")
+    waiting, behind = hand_in(place, "never"), hand_in(place, "four")
+    place.call("cancel", task=waiting)
+    place.until(waiting, "canceled")
+    for text in ("one", "two", "four"):
+        (place.gate / text).touch()
+    for task in (*running, behind):
+        place.until(task, "completed")
+    eventually(lambda: not left(place), "that nothing of it was begun")
+
+
+def test_a_check_that_is_canceled_with_its_host_is_ended_by_the_next(place):
+    task = hand_in(place, "work")
+    eventually(lambda: has_begun(place, task), "the check")
+    place.kill()
+    assert processes(place)
+    place.start()
+    place.call("cancel", task=task)
+    place.until(task, "canceled")
+    assert not processes(place)
+    eventually(lambda: not left(place), "that nothing of it is kept")
