@@ -20,6 +20,7 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.ports import Blobs, Git, Job, JobResult, NewId, Runner, Sandbox
+from tallystick.app.verdicts import drop_report, ended, is_under, last_words, not_run, outcome_of, read_report
 from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST, Prefix
@@ -40,7 +41,6 @@ _AT_ONCE = 2
 _PASSING = (ErrorCode.UNAVAILABLE, ErrorCode.INTERNAL)
 """Refusals of a report that may be otherwise in a moment: what was seen is kept until then."""
 _JUNIT = ".tally-junit.xml"
-_JUNIT_BYTES = 5 * 1024 * 1024
 SETUPS = "setup-"
 """What the names of the jobs begin with that run a `--setup`."""
 
@@ -218,7 +218,7 @@ class Verifier:
         spec = task.done_when
         if spec is not None and self._unregistered(spec):
             refused = "This machine has no sandbox, and no person registered this command: it runs at hand-in only."
-            return _error(task, spec, task.commit or task.base_commit, refused)
+            return not_run(task, spec, task.commit or task.base_commit, refused)
         try:
             return await self._seen(task, job_id)
         finally:
@@ -234,20 +234,20 @@ class Verifier:
             try:
                 return await self._run_in(task, spec, commit, self._home / "worktrees" / job_id, job_id)
             except Refused as refusal:
-                return _error(task, spec, commit, str(refusal))
+                return not_run(task, spec, commit, str(refusal))
 
     async def _run_in(self, task: Task, spec: CheckSpec, commit: str, tree: Path, job_id: str) -> CheckRun:
         result = await self._adopted(job_id)
         if result is None:
             await self._git.remove(tree)
             await self._git.check_out(task.repository, commit, tree, spec.protect, task.base_commit)
-            await asyncio.to_thread(_drop_report, tree / _JUNIT)
+            await asyncio.to_thread(drop_report, tree / _JUNIT)
             failed = await self._set_up(task, spec, job_id)
             if failed is not None:
-                return _error(task, spec, commit, failed)
+                return not_run(task, spec, commit, failed)
             result = await self._runner.run(self._job(task, spec, spec.argv, tree, job_id))
         protected = await self._protected_changed(task, spec, commit)
-        junit = await asyncio.to_thread(_read_capped, tree / _JUNIT)
+        junit = await asyncio.to_thread(read_report, tree / _JUNIT)
         return self._judge(task, spec, commit, result, protected, junit)
 
     async def _adopted(self, job_id: str) -> JobResult | None:
@@ -354,7 +354,7 @@ class Verifier:
             await asyncio.to_thread(done.touch)
         await self._clean(tree)
         self._runner.forget(setup_id)
-        return None if is_made else f"Its setup failed: {_ended(result)}. {_tail(result)}"
+        return None if is_made else f"Its setup failed: {ended(result)}. {last_words(result)}"
 
     async def _found_setup(self, setup_id: str) -> JobResult | None:
         """How a setup ended that an earlier host started; None where there is none, or nobody saw how it ended."""
@@ -368,7 +368,7 @@ class Verifier:
         if not spec.protect or not task.base_commit or commit == task.base_commit:
             return ()
         changes = await self._git.changes(task.repository, task.base_commit, commit)
-        return tuple(c.path for c in changes if any(_under(c.path, guarded) for guarded in spec.protect))
+        return tuple(c.path for c in changes if any(is_under(c.path, guarded) for guarded in spec.protect))
 
     def _judge(
         self,
@@ -386,7 +386,7 @@ class Verifier:
         return CheckRun(
             check=spec.name,
             argv=spec.argv,
-            outcome=_outcome(spec, result, counts.ran if counts else 0),
+            outcome=outcome_of(spec, result, counts.ran if counts else 0),
             commit=commit,
             repository=task.repository,
             environment_sha256=environment_digest(self.environment(spec, task.task_id, Path("tree"), task.repository)),
@@ -442,58 +442,3 @@ def action_digest(task: Task, spec: CheckSpec) -> str:
 def environment_digest(environment: dict[str, str]) -> str:
     """sha256 over the sorted environment, the work tree's own path left out."""
     return sha256(msgspec.json.encode(sorted(environment.items()))).hexdigest()
-
-
-def _outcome(spec: CheckSpec, result: JobResult, ran: int) -> CheckOutcome:
-    if result.not_started or result.canceled:
-        return CheckOutcome.ERROR
-    if result.timed_out:
-        return CheckOutcome.TIMED_OUT
-    none_ran = spec.kind is CheckKind.TEST and ran == 0
-    if none_ran and result.exit_code in (0, 5):
-        return CheckOutcome.NO_TESTS
-    return CheckOutcome.PASSED if result.exit_code == 0 else CheckOutcome.FAILED
-
-
-def _error(task: Task, spec: CheckSpec, commit: str, detail: str) -> CheckRun:
-    return CheckRun(
-        check=spec.name,
-        argv=spec.argv,
-        outcome=CheckOutcome.ERROR,
-        commit=commit,
-        repository=task.repository,
-        detail=detail,
-    )
-
-
-def _ended(result: JobResult) -> str:
-    if result.not_started:
-        return result.not_started
-    if result.timed_out:
-        return f"it took longer than {result.seconds:g} seconds"
-    return f"exit {result.exit_code}" if result.signal is None else f"signal {result.signal}"
-
-
-def _tail(result: JobResult) -> str:
-    lines = (result.stderr or result.stdout).decode("utf-8", "replace").strip().splitlines()
-    return " / ".join(lines[-3:])[:500]
-
-
-def _under(path: str, guarded: str) -> bool:
-    guarded = guarded.rstrip("/")
-    return path == guarded or path.startswith(f"{guarded}/")
-
-
-def _drop_report(path: Path) -> None:
-    """Take away a report that was handed in with the work: only what this run writes may count."""
-    with suppress(OSError):
-        path.unlink()
-
-
-def _read_capped(path: Path) -> bytes:
-    try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _JUNIT_BYTES:
-            return b""
-        return path.read_bytes()
-    except OSError:
-        return b""
