@@ -214,15 +214,18 @@ class Verifier:
     # --- one run ------------------------------------------------------------------------------------------------
 
     async def run(self, task: Task, job_id: str) -> CheckRun:
-        """Run the task's check at its commit (or base) and tell what was seen; changes nothing of the task."""
+        """Run the task's check at its commit (or base) and tell what was seen; changes nothing of the task. Whoever
+        waits for it no more ends it, and nothing of it is kept."""
         spec = task.done_when
         if spec is not None and self._unregistered(spec):
             refused = "This machine has no sandbox, and no person registered this command: it runs at hand-in only."
             return not_run(task, spec, task.commit or task.base_commit, refused)
         try:
-            return await self._seen(task, job_id)
+            seen = await self._seen(task, job_id)
         finally:
-            await self._clean(self._home / "worktrees" / job_id)
+            ending = self._behind(self._end(task, job_id))
+        await asyncio.shield(ending)
+        return seen
 
     async def _seen(self, task: Task, job_id: str) -> CheckRun:
         """One run. Its work tree stays until its outcome is recorded: a later host reads reports from it."""

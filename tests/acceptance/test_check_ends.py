@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 
 import pytest
 
-from tests.support.hosts import eventually
+from tests.support.hosts import SECONDS, eventually
 from tests.support.places import Place, git, keepers
 
 CHECK = """
@@ -47,6 +49,14 @@ def hand_in(place, text, check="waits"):
 
 def has_begun(place, task):
     return [*(place.path / "worktrees").glob(f"check-{task}-*/began")]
+
+
+def interrupted(place, task):
+    """`tally verify` of a task, until its check runs and whoever wanted that is gone."""
+    wanted = place.spawn_tally("verify", task, cwd=place.repo)
+    eventually(lambda: processes(place), "the run")
+    wanted.send_signal(signal.SIGINT)
+    wanted.wait(SECONDS)
 
 
 def processes(place):
@@ -105,3 +115,15 @@ def test_a_check_that_is_canceled_with_its_host_is_ended_by_the_next(place):
     place.until(task, "canceled")
     assert not processes(place)
     eventually(lambda: not left(place), "that nothing of it is kept")
+
+
+def test_a_check_that_is_run_again_ends_with_whoever_wanted_to_see_it(place):
+    task = hand_in(place, "work")
+    (place.gate / "work").touch()
+    place.until(task, "completed")
+    code, said, _ = place.tally("verify", task, "--json", cwd=place.repo)
+    assert (code, json.loads(said)["checks"][-1]["outcome"]) == (0, "passed")
+    eventually(lambda: not left(place), "that nothing is kept of what was seen to its end")
+    (place.gate / "work").unlink()
+    interrupted(place, task)
+    eventually(lambda: not processes(place) and not left(place), "that nothing of it is left")
