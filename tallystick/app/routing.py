@@ -18,8 +18,8 @@ from tallystick.app.presence import Presence
 from tallystick.core.directory import PUSHED, Agent, Directory
 from tallystick.core.identity import CAPABILITY_PREFIX
 from tallystick.core.model import Reason
-from tallystick.core.offers import wanted
-from tallystick.core.route import STATUSES, Candidate, Holder, agent_mode, choose, holders
+from tallystick.core.offers import Offer, wanted
+from tallystick.core.route import STATUSES, Candidate, Holder, agent_mode, choose, held_by, holders
 from tallystick.core.rows import DeliveryRow, Row, TaskRow
 from tallystick.core.state import Task, Work
 from tallystick.store.interface import Store
@@ -326,6 +326,14 @@ class Routing:
         if found is None:
             found = self._holders[key] = holders(spec, workspace, directory, domains, requester)
         return found
+
+    def offer_for(self, task: Task, agent_id: str) -> Offer | None:
+        """As what of the task's capability an agent gets it now; None where it asks for none, or the agent holds it no
+        more."""
+        if not task.capability:
+            return None
+        found = held_by(agent_id, self.holders(task.capability, task.workspace, task.domains, task.requester))
+        return found.offer if found is not None else None
 
     def _candidates(self, route: Route, work: Work | None) -> Sequence[Holder]:
         requester = work.task.requester if work is not None else ""

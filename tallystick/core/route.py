@@ -28,11 +28,16 @@ _RUNNING = {"running"}
 _STRICTER = ("running", "draining", "paused", "stopped")
 
 
+def strictest(*modes: str) -> str:
+    """Of what people said of several things that hold for one, that which holds it back the most."""
+    return max(modes, key=_STRICTER.index)
+
+
 def agent_mode(agent: Agent, directory: Directory, workspace: str = "") -> str:
     """The strictest of what people said of the agent, its workspace and everything."""
     place = directory.workspaces.get(workspace)
     said = {agent.mode, directory.mode, place.mode if place else "running"}
-    return "running" if said == _RUNNING else max(said, key=_STRICTER.index)
+    return "running" if said == _RUNNING else strictest(*said)
 
 
 def is_stopped(actor_id: str, session: str, workspace: str, directory: Directory) -> bool:
@@ -126,6 +131,12 @@ def holders(
         return found
 
     return of(workspace) or of(_default(directory))
+
+
+def held_by(agent_id: str, found: Sequence[Holder]) -> Holder | None:
+    """Of those who hold what is asked for that agent, with the offer of its that serves: the one by which it is chosen,
+    counted and judged."""
+    return next((holder for holder in found if holder.agent.agent_id == agent_id), None)
 
 
 def _takes(agent: Agent, requester: str, providers: frozenset[str]) -> bool:

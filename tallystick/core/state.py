@@ -6,7 +6,7 @@ May live here: state shapes, no rules. `Context` is filled by `app`: the rules t
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -111,6 +111,9 @@ class Permission(Value, frozen=True):
     options: tuple[str, ...] = ("allow_once", "reject_once")
 
 
+NOT_RELEASED: Final = ("", "")
+
+
 class Task(Value, frozen=True):
     """A task as folded from its events. In front what it is called, then how it was asked for, under the same names as
     in that event."""
@@ -193,7 +196,7 @@ class Task(Value, frozen=True):
     cancel_by_person: bool = False
     cascade: tuple[str, ...] = ()
     """Children still to be told of a cancel."""
-    released: tuple[str, str] = ("", "")
+    released: tuple[str, str] = NOT_RELEASED
     """(session, digest of the reason) of the last release."""
     permissions: tuple[Permission, ...] = ()
     resume_state: TaskState | None = None

@@ -532,7 +532,12 @@ CANNED: dict[str, Any] = {
     "remove_check": forms.Done(detail="Check tests is gone."),
     "checks": forms.Checks(checks=(CHECK,)),
     "add_token": reach.TokenMade(
-        name="summary-01", domains=("data-team",), workspace="shop", token="s3cret" * 7 + "x", replaced=True
+        name="summary-01",
+        domains=("data-team",),
+        workspace="shop",
+        token="s3cret" * 7 + "x",
+        replaced=True,
+        known=False,
     ),
     "tokens": reach.Tokens(
         tokens=(

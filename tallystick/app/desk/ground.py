@@ -17,6 +17,7 @@ from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.services import Services
 from tallystick.app.execute import Outcome
 from tallystick.app.ports import Located
+from tallystick.app.tokens import not_joined
 from tallystick.core import commands as cmd
 from tallystick.core.caller import CallerClaim, identify, person_by_name, person_way
 from tallystick.core.clients import client_among, execution_of
@@ -171,7 +172,7 @@ class Ground:
         if agent is not None and named:
             self._refuse_foreign(Actor(agent.agent_id, ActorKind.AGENT), place, named)
         if agent is None or place.workspace_id not in agent.workspaces:
-            raise self.unknown_name(name, place.workspace_id)
+            raise not_joined(name, place.name) if facts.token else self.unknown_name(name, place.workspace_id)
         session = await self._session_here(agent, place, facts)
         return Actor(agent.agent_id, ActorKind.AGENT, session, facts.door, Assertion.ASSERTED, facts.uid)
 

@@ -182,8 +182,8 @@ def why(history: list[ev.Recorded]) -> str:
         event = recorded.event
         if isinstance(event, _SAYS_WHY):
             said = (event.text.body if event.text else "") or getattr(event, "detail", "")
-            if said:
-                return said
+            if said or isinstance(event, ev.TaskExpired):
+                return said or "Its time was over before it had a result."
         if isinstance(event, ev.CheckReported) and event.run.outcome.value != "passed":
             return event.run.detail or f"check {event.run.check}: {event.run.outcome.value}"
     return ""

@@ -15,7 +15,7 @@ from tallystick.core.directory import Agent
 from tallystick.core.errors import ErrorCode, Refused, invalid
 from tallystick.core.identity import CAPABILITY_PREFIX, HOST, ActorKind
 from tallystick.core.model import Promise
-from tallystick.core.route import Holder, domains_of, holders
+from tallystick.core.route import Holder, domains_of, held_by, holders
 from tallystick.core.state import Context, Task
 
 RETRIES: Final = ("", "none")
@@ -82,10 +82,10 @@ def check_holder(assignee: str, wanted: Asked, ctx: Context) -> Agent | None:
     """The named agent, if it holds what is asked for; None where the host is to choose and may."""
     found = wanted.found
     if not assignee.startswith(CAPABILITY_PREFIX):
-        named = next((holder.agent for holder in found if holder.agent.agent_id == assignee), None)
+        named = held_by(assignee, found)
         if named is None:
             raise no_route(wanted.spec)
-        return named
+        return named.agent
     if not found:
         name, _, version = wanted.spec.partition("@")
         others = holders(name, wanted.workspace, ctx.directory, wanted.domains, wanted.requester) if version else []

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from tallystick.app.desk.reach import TraceParent
+from tallystick.app.desk.reach import LONGEST_MS, TraceParent
 
 VERSION: Final = 1
 """Of the frames; carried by each, in `proto_version`."""
@@ -55,7 +55,7 @@ class Header(Shape, frozen=True):
     reply_to: _Name = ""
     """A capability that the result is sent on to; never an address."""
     dedup_key: _Name = ""
-    timeout_ms: Annotated[int, msgspec.Meta(ge=0, le=7 * 86_400_000)] = 0
+    timeout_ms: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_MS)] = 0
     """The caller's wait, and the deadline of the work; 0: as the host has it set."""
     trace_id: _Name = ""
     traceparent: TraceParent = ""

@@ -23,6 +23,10 @@ ACK_SECONDS: Final = 5.0
 """How long a spoke may take to say that it has a message; a third of the message's time where that is less."""
 
 
+_UNKNOWN: Final = Offer("none")
+"""What is not offered any more has no shape to be judged by."""
+
+
 class SpokeTransport:
     """One for all spokes of a host."""
 
@@ -53,7 +57,8 @@ class SpokeTransport:
         return await carried.carry()
 
     def _terms(self, envelope: Envelope, delivery: Delivery | None) -> Terms:
-        task, offer, payload = envelope.work.task, _offer(envelope), payload_of(envelope.text)
+        task, payload = envelope.work.task, payload_of(envelope.text)
+        offer = envelope.offer or _UNKNOWN
         left = max(0.1, task.deadline_at - self._hub.now()) if task.deadline_at else self._hub.limits.reach_seconds
         return Terms(
             sail=_sail(envelope, delivery.attempt + delivery.retries if delivery else 1, left, payload),
@@ -110,13 +115,6 @@ def _sail(envelope: Envelope, attempt: int, left: float, payload: bytes) -> f.Fr
         trace_id=task.trace,
         traceparent=task.traceparent,
     )
-
-
-def _offer(envelope: Envelope) -> Offer:
-    """What of the spoke's offers the message is for."""
-    name = envelope.work.task.capability.partition("@")[0]
-    fits = [offer for offer in envelope.agent.offers if offer.name == name]
-    return max(fits, key=lambda offer: [int(part) for part in offer.version.split(".")], default=Offer(name or "none"))
 
 
 def _context(text: str) -> dict[str, Any]:
