@@ -273,9 +273,7 @@ class Duties:
         task_id, delivery_id = work.task.task_id, assignment.delivery_id
         now = self._clock.now()
         try:
-            await self._host(
-                cmd.ReturnDelivery(task_id=task_id, delivery_id=delivery_id, retry_at=now, detail=_SILENT)
-            )
+            await self._host(cmd.ReturnDelivery(task_id=task_id, delivery_id=delivery_id, retry_at=now, detail=_SILENT))
         except Refused:
             return False
         await self.let_go(delivery_id)
