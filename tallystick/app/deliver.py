@@ -381,6 +381,14 @@ class Deliverer:
             purpose=purpose,
         )
 
+    async def let_go(self, delivery_id: str) -> None:
+        """It was taken back from a spoke that had begun it and is silent: nobody waits for that any more, and it can go
+        to another."""
+        push = self._pushes.get(delivery_id)
+        if push is not None:
+            push.cancel()
+            await self._transports[DOOR].settled(delivery_id)
+
     # --- sessions that the host drives --------------------------------------------------------------------------
 
     async def _reconcile(self, agent: Agent) -> None:

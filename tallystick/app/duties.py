@@ -23,6 +23,7 @@ from tallystick.app.gather import Gather
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId
 from tallystick.app.presence import Presence
+from tallystick.app.shapes import is_json
 from tallystick.app.words import Words
 from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode, Refused
@@ -42,6 +43,7 @@ _LONGEST_WAIT = 30.0
 _MOMENT_SECONDS = 0.1
 _PASSING = (ErrorCode.UNAVAILABLE, ErrorCode.CONFLICT, ErrorCode.INTERNAL)
 """Refusals of a failure notice that may be otherwise in a moment."""
+_SILENT = "Its holder began it and was not heard of for so long that its lease is over."
 _UNKNOWN = "Its time is over, and whoever began it was lost sight of."
 
 
@@ -84,6 +86,8 @@ class Duties:
         over before its first sign of life is heard."""
         self.why_not_begun: Callable[[Work], str] = _nothing_to_say
         """Who was there for a message to a capability that nobody began; empty for other tasks."""
+        self.let_go: Callable[[str], Awaitable[None]] = _nothing_to_let_go
+        """Told of a delivery that was taken back from who had begun it: what that still says counts for nothing."""
         self.run_check: Callable[[Work], Awaitable[None]] = _no_check
         self._does: dict[DutyKind, Callable[[Work], Awaitable[None]]] = {
             DutyKind.CASCADE: self._cascade,
@@ -141,14 +145,16 @@ class Duties:
     async def once(self) -> float:
         """Do all that is due now. Returns the seconds until something may be due again."""
         now = self._clock.now()
-        await self._note_lapsed()
-        await self._settle_old(now)
+        await self._attempt("presence", self._note_lapsed())
+        await self._attempt("settling", self._settle_old(now))
         due: list[str] = []
         async for task_id in self._due(now):
             due.append(task_id)
             not_before, _ = self._not_before.get(task_id, (0.0, 0.0))
-            if not_before <= self._clock.clock.boot():
-                await self._do(task_id, now)
+            if not_before > self._clock.clock.boot():
+                continue
+            if not await self._attempt(f"duties of {task_id}", self._do(task_id, now)):
+                self._later(task_id)
         return await self._until_next(now, due)
 
     async def _due(self, now: float) -> AsyncIterator[str]:
@@ -171,13 +177,23 @@ class Duties:
         waits += [self._not_before[task_id][0] - boot for task_id in due if task_id in self._not_before]
         return max(0.0, min(waits))
 
-    async def _do(self, task_id: str, now: float) -> None:
+    async def _attempt(self, where: str, what: Awaitable[bool | None]) -> bool:
+        """Do one thing of many. That it failed is told by the diagnostics, and keeps nothing else waiting."""
+        try:
+            return bool(await what)
+        except Exception as error:  # noqa: BLE001 - whatever it was: all others are due as well
+            self._diagnostics.failure(where, error)
+            return False
+
+    async def _do(self, task_id: str, now: float) -> bool:
+        """Do what is due of a task, as far as the first that makes it another. Whether one did."""
         work = await self._heads.work(task_id)
-        if work is not None:
-            for duty in due_duties(work, self._limits, now):
-                if await self._has_moved(work, duty.kind):
-                    return
-        self._later(task_id)
+        if work is None:
+            return False
+        for duty in due_duties(work, self._limits, now):
+            if await self._has_moved(work, duty.kind):
+                return True
+        return False
 
     async def _has_moved(self, work: Work, kind: DutyKind) -> bool:
         """Do one duty. True when the task is another afterwards: its new row says what is due then."""
@@ -243,8 +259,25 @@ class Duties:
     async def _doubt(self, work: Work) -> None:
         if self._presence.lease_left(work.task) > 0 or self.is_in_hand(work):
             return
+        if await self._goes_elsewhere(work):
+            return
         detail = "The host lost sight of a run that had begun, and its lease is over."
         await self._host(cmd.DoubtTask(task_id=work.task.task_id, detail=detail))
+
+    async def _goes_elsewhere(self, work: Work) -> bool:
+        """What a holder of a capability has, and is silent about, goes to another where it may be done twice: the rules
+        say whether."""
+        assignment = work.assignment
+        if assignment is None or not work.task.capability:
+            return False
+        task_id, delivery_id = work.task.task_id, assignment.delivery_id
+        now = self._clock.now()
+        try:
+            await self._host(cmd.ReturnDelivery(task_id=task_id, delivery_id=delivery_id, retry_at=now, detail=_SILENT))
+        except Refused:
+            return False
+        await self.let_go(delivery_id)
+        return True
 
     async def _expire(self, work: Work) -> None:
         task_id = work.task.task_id
@@ -320,7 +353,7 @@ class Duties:
             "title": task.title,
             "round": task.failures,
             "message": why.body,
-            "payload": _as_json(given.body),
+            "payload": msgspec.Raw(given.body.encode()) if is_json(given.body) else given.body,
         }
         return msgspec.json.encode(notice).decode()
 
@@ -344,20 +377,16 @@ class Duties:
                     continue
 
 
-def _as_json(body: str) -> Any:
-    """What a program was given; the words of an ask that came from elsewhere."""
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        return body
-
-
 async def _nothing_runs(_work: Work) -> bool:
     return True
 
 
 def _nobody_has_it(_work: Work) -> bool:
     return False
+
+
+async def _nothing_to_let_go(_delivery_id: str) -> None:
+    return None
 
 
 def _nothing_to_say(_work: Work) -> str:

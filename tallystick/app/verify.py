@@ -7,7 +7,7 @@ starting a second one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +20,7 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.ports import Blobs, Git, Job, JobResult, NewId, Runner, Sandbox
+from tallystick.app.verdicts import drop_report, ended, is_under, last_words, not_run, outcome_of, read_report
 from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.identity import HOST, Prefix
@@ -30,16 +31,27 @@ from tallystick.core.model import (
     CheckRun,
     CheckSpec,
     GitReference,
+    Reason,
     Reference,
 )
 from tallystick.core.rows import TaskRow
 from tallystick.core.state import Task, Work
 
 _AT_ONCE = 2
+_PASSING = (ErrorCode.UNAVAILABLE, ErrorCode.INTERNAL)
+"""Refusals of a report that may be otherwise in a moment: what was seen is kept until then."""
 _JUNIT = ".tally-junit.xml"
-_JUNIT_BYTES = 5 * 1024 * 1024
 SETUPS = "setup-"
 """What the names of the jobs begin with that run a `--setup`."""
+
+
+class _Check(msgspec.Struct):
+    """A check of a task that is under way."""
+
+    of: Task
+    doing: asyncio.Task[None]
+    is_reporting: bool = False
+    """How it ended is known, and is being recorded."""
 
 
 class Verifier:
@@ -69,7 +81,9 @@ class Verifier:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._filling: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
         """By cache: held by the check that looks whether its setup was run, and runs it; gone with the last of them."""
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._at_setup: dict[str, Path] = {}
+        """By job: the cache that a check waits for or fills."""
+        self._running: dict[str, _Check] = {}
         self._endings: set[asyncio.Task[bool]] = set()
 
     async def start(self) -> None:
@@ -77,9 +91,10 @@ class Verifier:
 
     async def stop(self) -> None:
         """Leave running checks to their keepers; the next host takes them up."""
-        for task in self._running.values():
+        tasks = [*self._endings, *(check.doing for check in self._running.values())]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- checks of tasks ----------------------------------------------------------------------------------------
 
@@ -90,22 +105,47 @@ class Verifier:
             return
         if await self._needs_permission(work.task):
             return
-        task = asyncio.create_task(self._check(work.task, job_id))
-        self._running[job_id] = task
-        task.add_done_callback(lambda _: self._running.pop(job_id, None))
+        doing = asyncio.create_task(self._check(work.task, job_id))
+        self._running[job_id] = _Check(work.task, doing)
+        doing.add_done_callback(lambda _: self._running.pop(job_id, None))
 
     def task_changed(self, row: TaskRow) -> None:
         """A check whose task went on without it (a person corrected it) is ended."""
         if not self._running or row.reason in ("checking", "permission"):
             return
-        for job_id in [job for job in self._running if job.startswith(f"check-{row.task_id}-")]:
-            ending = asyncio.get_running_loop().create_task(self._runner.end(job_id))
-            self._endings.add(ending)
-            ending.add_done_callback(self._endings.discard)
+        for job_id, check in self._running.items():
+            if check.of.task_id == row.task_id and not check.is_reporting:
+                self._behind(self._end(check.of, job_id))
 
     async def end_check(self, work: Work) -> bool:
         """End a running check. True when nothing of it is left."""
-        return await self._runner.end(check_job(work.task))
+        if work.task.reason is not Reason.CHECKING:
+            return True
+        return await self._end(work.task, check_job(work.task))
+
+    def _behind(self, what: Coroutine[None, None, bool]) -> asyncio.Task[bool]:
+        """Do it behind whoever began it, who may be gone before it is done."""
+        ending = asyncio.get_running_loop().create_task(what)
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+        return ending
+
+    async def _end(self, task: Task, job_id: str) -> bool:
+        """End a check wherever it is: it begins nothing any more; what runs of it is ended, and taken away. A setup
+        that another check waits for goes on for that one. True when no process of it is left."""
+        check = self._running.get(job_id)
+        if check is not None:
+            if not check.is_reporting:
+                check.doing.cancel()
+            await asyncio.wait({check.doing})
+        return await self._end_job(job_id) and await self._end_setup(task)
+
+    async def _end_setup(self, task: Task) -> bool:
+        cache = self._cache(task.done_when, task.repository) if task.done_when is not None else None
+        if cache is None or cache in self._at_setup.values():
+            return True
+        async with self._turn(cache):
+            return await self._end_job(setup_job(cache))
 
     async def _needs_permission(self, task: Task) -> bool:
         """A command that no person registered runs without a sandbox only after a person's yes to exactly this."""
@@ -137,17 +177,29 @@ class Verifier:
         try:
             self._reached("verify.before_run")
             run = await self._seen(task, job_id)
+            self._running[job_id].is_reporting = True
             self._reached("verify.before_report")
             report = cmd.ReportCheck(task_id=task.task_id, revision=task.revision, run=run)
             await self._executor.execute(report, HOST)
             self._reached("verify.after_report")
-            self._runner.forget(job_id)
-            await self._clean(self._home / "worktrees" / job_id)
         except Refused as refusal:
             self._diagnostics.record("check refused", task=task.task_id, detail=str(refusal))
+            if refusal.code in _PASSING:
+                return
         except Exception as error:  # noqa: BLE001 - a check that could not be run says nothing about the work
             reference = self._diagnostics.failure("check", error)
             await self._report_error(task, f"The host could not run it (reference {reference}).")
+        await self._end_job(job_id)
+
+    async def _end_job(self, job_id: str) -> bool:
+        """End a job if it runs, and take away what was kept of it, its work tree too. True when no process is left."""
+        if not await self._runner.end(job_id):
+            return False
+        with suppress(Refused):  # it never began, or nobody saw how it ended
+            await self._runner.adopt(job_id)  # collected by whoever waits for it
+        self._runner.forget(job_id)
+        await self._clean(self._home / "worktrees" / job_id)
+        return True
 
     async def _report_error(self, task: Task, detail: str) -> None:
         spec = task.done_when
@@ -162,15 +214,18 @@ class Verifier:
     # --- one run ------------------------------------------------------------------------------------------------
 
     async def run(self, task: Task, job_id: str) -> CheckRun:
-        """Run the task's check at its commit (or base) and tell what was seen; changes nothing of the task."""
+        """Run the task's check at its commit (or base) and tell what was seen; changes nothing of the task. Whoever
+        waits for it no more ends it, and nothing of it is kept."""
         spec = task.done_when
         if spec is not None and self._unregistered(spec):
             refused = "This machine has no sandbox, and no person registered this command: it runs at hand-in only."
-            return _error(task, spec, task.commit or task.base_commit, refused)
+            return not_run(task, spec, task.commit or task.base_commit, refused)
         try:
-            return await self._seen(task, job_id)
+            seen = await self._seen(task, job_id)
         finally:
-            await self._clean(self._home / "worktrees" / job_id)
+            ending = self._behind(self._end(task, job_id))
+        await asyncio.shield(ending)
+        return seen
 
     async def _seen(self, task: Task, job_id: str) -> CheckRun:
         """One run. Its work tree stays until its outcome is recorded: a later host reads reports from it."""
@@ -182,20 +237,20 @@ class Verifier:
             try:
                 return await self._run_in(task, spec, commit, self._home / "worktrees" / job_id, job_id)
             except Refused as refusal:
-                return _error(task, spec, commit, str(refusal))
+                return not_run(task, spec, commit, str(refusal))
 
     async def _run_in(self, task: Task, spec: CheckSpec, commit: str, tree: Path, job_id: str) -> CheckRun:
         result = await self._adopted(job_id)
         if result is None:
             await self._git.remove(tree)
             await self._git.check_out(task.repository, commit, tree, spec.protect, task.base_commit)
-            await asyncio.to_thread(_drop_report, tree / _JUNIT)
-            failed = await self._set_up(task, spec)
+            await asyncio.to_thread(drop_report, tree / _JUNIT)
+            failed = await self._set_up(task, spec, job_id)
             if failed is not None:
-                return _error(task, spec, commit, failed)
+                return not_run(task, spec, commit, failed)
             result = await self._runner.run(self._job(task, spec, spec.argv, tree, job_id))
         protected = await self._protected_changed(task, spec, commit)
-        junit = await asyncio.to_thread(_read_capped, tree / _JUNIT)
+        junit = await asyncio.to_thread(read_report, tree / _JUNIT)
         return self._judge(task, spec, commit, result, protected, junit)
 
     async def _adopted(self, job_id: str) -> JobResult | None:
@@ -265,16 +320,22 @@ class Verifier:
         digest = sha256("".join(f"{len(p)}:{p}" for p in parts).encode()).hexdigest()
         return self._home / "setups" / digest[:32]
 
-    async def _set_up(self, task: Task, spec: CheckSpec) -> str | None:
+    async def _set_up(self, task: Task, spec: CheckSpec, job_id: str) -> str | None:
         """Run `--setup` once; its folder stays for later runs. Returns why it failed, or None.
 
         One check after the other: two at once would write into one folder, and the second finds what the first made."""
         cache = self._cache(spec, task.repository)
         if cache is None:
             return None
-        turn = self._filling.setdefault(cache, asyncio.Lock())
-        async with turn:
-            return await self._fill(task, spec, cache)
+        self._at_setup[job_id] = cache
+        try:
+            async with self._turn(cache):
+                return await self._fill(task, spec, cache)
+        finally:
+            del self._at_setup[job_id]
+
+    def _turn(self, cache: Path) -> asyncio.Lock:
+        return self._filling.setdefault(cache, asyncio.Lock())
 
     async def _fill(self, task: Task, spec: CheckSpec, cache: Path) -> str | None:
         """It runs on the base and not on the work: what is made there serves the checks of others too.
@@ -296,7 +357,7 @@ class Verifier:
             await asyncio.to_thread(done.touch)
         await self._clean(tree)
         self._runner.forget(setup_id)
-        return None if is_made else f"Its setup failed: {_ended(result)}. {_tail(result)}"
+        return None if is_made else f"Its setup failed: {ended(result)}. {last_words(result)}"
 
     async def _found_setup(self, setup_id: str) -> JobResult | None:
         """How a setup ended that an earlier host started; None where there is none, or nobody saw how it ended."""
@@ -310,7 +371,7 @@ class Verifier:
         if not spec.protect or not task.base_commit or commit == task.base_commit:
             return ()
         changes = await self._git.changes(task.repository, task.base_commit, commit)
-        return tuple(c.path for c in changes if any(_under(c.path, guarded) for guarded in spec.protect))
+        return tuple(c.path for c in changes if any(is_under(c.path, guarded) for guarded in spec.protect))
 
     def _judge(
         self,
@@ -328,7 +389,7 @@ class Verifier:
         return CheckRun(
             check=spec.name,
             argv=spec.argv,
-            outcome=_outcome(spec, result, counts.ran if counts else 0),
+            outcome=outcome_of(spec, result, counts.ran if counts else 0),
             commit=commit,
             repository=task.repository,
             environment_sha256=environment_digest(self.environment(spec, task.task_id, Path("tree"), task.repository)),
@@ -384,58 +445,3 @@ def action_digest(task: Task, spec: CheckSpec) -> str:
 def environment_digest(environment: dict[str, str]) -> str:
     """sha256 over the sorted environment, the work tree's own path left out."""
     return sha256(msgspec.json.encode(sorted(environment.items()))).hexdigest()
-
-
-def _outcome(spec: CheckSpec, result: JobResult, ran: int) -> CheckOutcome:
-    if result.not_started or result.canceled:
-        return CheckOutcome.ERROR
-    if result.timed_out:
-        return CheckOutcome.TIMED_OUT
-    none_ran = spec.kind is CheckKind.TEST and ran == 0
-    if none_ran and result.exit_code in (0, 5):
-        return CheckOutcome.NO_TESTS
-    return CheckOutcome.PASSED if result.exit_code == 0 else CheckOutcome.FAILED
-
-
-def _error(task: Task, spec: CheckSpec, commit: str, detail: str) -> CheckRun:
-    return CheckRun(
-        check=spec.name,
-        argv=spec.argv,
-        outcome=CheckOutcome.ERROR,
-        commit=commit,
-        repository=task.repository,
-        detail=detail,
-    )
-
-
-def _ended(result: JobResult) -> str:
-    if result.not_started:
-        return result.not_started
-    if result.timed_out:
-        return f"it took longer than {result.seconds:g} seconds"
-    return f"exit {result.exit_code}" if result.signal is None else f"signal {result.signal}"
-
-
-def _tail(result: JobResult) -> str:
-    lines = (result.stderr or result.stdout).decode("utf-8", "replace").strip().splitlines()
-    return " / ".join(lines[-3:])[:500]
-
-
-def _under(path: str, guarded: str) -> bool:
-    guarded = guarded.rstrip("/")
-    return path == guarded or path.startswith(f"{guarded}/")
-
-
-def _drop_report(path: Path) -> None:
-    """Take away a report that was handed in with the work: only what this run writes may count."""
-    with suppress(OSError):
-        path.unlink()
-
-
-def _read_capped(path: Path) -> bytes:
-    try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _JUNIT_BYTES:
-            return b""
-        return path.read_bytes()
-    except OSError:
-        return b""

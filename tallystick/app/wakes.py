@@ -296,11 +296,15 @@ class Wakes:
     def _carried_out(self, agent: str, target: str, done: asyncio.Task[None]) -> None:
         if self._carried.get((agent, target)) is done:
             del self._carried[agent, target]
-        if not done.cancelled() and (error := done.exception()) is not None:
-            self._diagnostics.failure("wake", error if isinstance(error, Exception) else RuntimeError(str(error)))
-        self._later(agent, 0.0)
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, Refused):
+            self._diagnostics.record("not woken", agent=agent, detail=str(error))
+        elif error is not None:
+            self._diagnostics.failure("wake", error)
+        self._later(agent, 0.0 if error is None else _SWEEP_SECONDS)  # it may well be refused again at once
 
     async def _wake(self, agent: Agent, target: str, session: SessionState | None, items: list[Item]) -> None:
+        """Write it down ahead, then hand it over. Refused where it cannot be written down."""
         wake_id = self._new_id(Prefix.WAKE)
         intent = cmd.IntendWake(
             agent_id=agent.agent_id,
@@ -312,11 +316,7 @@ class Wakes:
             items=tuple(item.item_id for item in items[:_NAMED]),
         )
         self._reached("wakes.before_intent")
-        try:
-            outcome = await self._executor.execute(intent, HOST, **await self._place(intent))
-        except Refused as refusal:
-            self._diagnostics.record("not woken", agent=agent.agent_id, detail=str(refusal))
-            return
+        outcome = await self._executor.execute(intent, HOST, **await self._place(intent))
         if outcome.recorded is None:
             return
         self._reached("wakes.after_intent")

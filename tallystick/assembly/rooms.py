@@ -228,6 +228,7 @@ def join(b: Foundation, r: Rooms, hub: Hub) -> None:
     r.deliverer.prompts.ask_back = r.drive.driving.asked_back
     r.wakes.must_open, r.wakes.was_heard = must_open, was_heard
     r.duties.end_run = end_run
+    r.duties.let_go = r.deliverer.let_go
     r.duties.is_in_hand = r.deliverer.is_in_hand
     r.duties.run_check = r.verifier.run_check
     r.duties.why_not_begun = b.routing.why_not_begun

@@ -81,7 +81,7 @@ class CallbackDoor:
             return 401
         try:
             link.put(_decode(body))
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return 400
         return 202
 
@@ -181,7 +181,7 @@ class CallbackLink:
             raise refused_by(status, body, self._address)
         try:
             frame = _decode(body)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             raise LinkLost("The host answered with what is no frame.") from None
         told = frame.get("body")
         told = told if isinstance(told, dict) else {}

@@ -120,7 +120,7 @@ class UnixLink(asyncio.Protocol):
     def _hear(self, line: bytes) -> None:
         try:
             message = _decode(line)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             self._lose(LinkLost("The host sent a line that is no JSON object."))
             return
         found = message.get("frame")

@@ -80,7 +80,7 @@ class WebSocketLink:
         except ConnectionClosed as error:
             code = error.rcvd.code if error.rcvd else 0
             raise LinkLost(str(error), is_stopped=code == _RESTART) from None
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             raise LinkLost("The host sent a message that is no JSON object.") from None
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ def refused_by(status: int, body: bytes | bytearray, address: Address) -> ReachE
         return LinkLost(f"{address.origin} answered {status}.")
     try:
         told = _decode(body).get("error")
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         told = None
     if isinstance(told, dict):
         found = wire.refusal(told)

@@ -109,6 +109,31 @@ async def test_what_began_at_an_idempotent_holder_goes_to_no_other_that_must_not
         assert "did not begin" not in shown
 
 
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_what_a_holder_has_begun_and_is_silent_about_is_doubted_unless_it_may_be_done_twice(
+    tmp_path: Path, *, idempotent: bool
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("silent", Offer("Count", idempotent=idempotent))
+        sailed = await hub.sail(timeout_ms=10**7)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        told_of = hub.spokes.sent[-1].delivery_id
+        await hub.pass_time(100)
+        other = await hub.spoke("other", Offer("Count", idempotent=True))
+        hub.spokes.answer = hub.spokes.done
+        assert hub.work(sailed.task_id).task.place == "working", "for its lease it is waited for"
+        await hub.pass_time(21)
+        hub.presence.heard(other.session)
+        if idempotent:
+            last = (await hub.outcome(sailed.task_id))[-1]
+            assert (last.what, last.spoke) == ("result", "other")
+            assert hub.spokes.settled_ids.count(told_of) == 2, "the silent one is waited for no more"
+        else:
+            assert hub.work(sailed.task_id).task.place == "input_required/unverified"
+            assert [envelope.agent.alias for envelope in hub.spokes.sent] == ["silent"]
+
+
 async def test_whether_it_may_be_done_twice_is_told_by_the_version_that_got_it(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         hub.spokes.answer = hub.spokes.held
@@ -228,6 +253,32 @@ async def test_one_that_cannot_be_ended_yet_does_not_keep_the_deadlines_of_other
         hub.spokes.session_of.clear()
         await hub.sail(timeout_ms=2_000)
         assert await hub.duties.once() <= 2.0
+
+
+async def test_a_duty_that_fails_is_told_and_keeps_the_deadlines_of_others_waiting_no_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("away", "Count")
+        hub.spokes.session_of.clear()  # nobody takes anything
+        broken = await hub.sail(timeout_ms=10_000)
+        other = await hub.sail(timeout_ms=11_000)
+
+        async def what_never_ran(work: Work) -> bool:
+            if work.task.task_id == broken.task_id:
+                raise RecursionError
+            return True
+
+        monkeypatch.setattr(hub.duties, "end_run", what_never_ran)
+        monkeypatch.setattr(hub.duties, "_settle_old", lambda _: what_never_ran(hub.work(broken.task_id)))
+        await hub.pass_time(12)
+        assert hub.work(broken.task_id).task.open
+        assert not hub.work(other.task_id).task.open
+        told = [record["where"] for record in hub.diagnostics.newest(10) if record["kind"] == "failure"]
+        assert set(told) == {"settling", f"duties of {broken.task_id}"}
+        monkeypatch.undo()
+        await hub.pass_time(31)
+        assert not hub.work(broken.task_id).task.open, "it is tried again"
 
 
 async def test_more_of_them_than_are_looked_at_at_once_do_not_hide_the_rest(

@@ -50,6 +50,19 @@ async def test_a_capability_that_compensates_is_told_what_failed_why_and_what_it
         assert (notice["message"], notice["payload"]) == ("It is broken.", {"n": 1})
 
 
+@pytest.mark.parametrize("given", ["two words", "[" * 3000, "[" * 100 + "]" * 100])
+async def test_what_is_no_json_or_too_deep_to_be_read_goes_into_the_notice_as_words(
+    tmp_path: Path, given: str
+) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = mending = Mending(hub, mends=True)
+        await hub.spoke("counter", "Count")
+        await hub.spoke("mender", "Mend")
+        sailed = await hub.sail(payload=given, on_failure="cap:Mend")
+        assert (await hub.outcome(sailed.task_id))[-1].what == "result"
+        assert [notice["payload"] for notice in mending.notices] == [given]
+
+
 async def test_a_failure_notice_reaches_a_capability_in_a_domain_that_its_sender_sees(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         hub.spokes.answer = mending = Mending(hub, mends=True)

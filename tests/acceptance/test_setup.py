@@ -81,14 +81,18 @@ def test_a_setup_that_an_earlier_host_started_is_taken_up_by_whoever_needs_its_f
     assert runs(place) == ["began", "ended"]
 
 
-def test_a_setup_goes_on_after_a_restart_though_the_task_that_it_was_begun_for_is_gone(place, repo):
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_setup_goes_on_for_another_check_though_the_task_that_it_was_begun_for_is_canceled(place, repo, restart):
     first = hand_in(place, repo, "anna")
     eventually(lambda: runs(place), "the first setup")
-    place.call("cancel", task=first)
-    place.kill()
-    place.start()
     second = hand_in(place, repo, "zed")
     eventually(lambda: second in ready(place), "the second at its setup")
+    place.call("cancel", task=first)
+    place.until(first, "canceled")
+    if restart:
+        place.kill()
+        place.start()
+        eventually(lambda: second in ready(place), "the second at its setup")
     (place.place / "gate" / "open").touch()
     assert place.until(second, "completed")["checks"][-1]["outcome"] == "passed"
     assert runs(place) == ["began", "ended"]

@@ -11,9 +11,14 @@ from typing import Any
 import pytest
 
 from tallystick.app.custody import Hints
+from tallystick.app.desk import forms
 from tallystick.app.diagnostics import Diagnostics
+from tallystick.app.due import Due
 from tallystick.app.host import Host
+from tallystick.app.turns import Turns
+from tallystick.app.wakes import Wakes
 from tallystick.core import commands as cmd
+from tallystick.core.errors import unavailable
 from tallystick.core.identity import Prefix
 from tallystick.core.rows import SeenRow
 from tallystick.edge.mcp import channel, serving
@@ -114,6 +119,46 @@ async def test_progress_that_could_not_be_recorded_does_not_end_the_recording() 
     for text in ("half", "whole"):
         await SpokeHub.noted(hub, envelope, f.Progress(delivery="dlv_1", fence=1, text=text))
     assert (told.times, [str(error) for error in reported]) == (2, ["broken"])
+
+
+class Entry:
+    """What wakes an agent; it is always there."""
+
+    async def reachable(self, *_: Any) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("why", [unavailable("The log is read-only.", "Look."), RuntimeError("broken")])
+async def test_a_wake_that_cannot_be_written_down_is_tried_again_after_a_while_and_not_at_once(
+    tmp_path: Path, why: Exception
+) -> None:
+    async with Hub(tmp_path) as hub:
+        agent = hub.new_id(Prefix.AGENT)
+        join = cmd.JoinAgent(agent_id=agent, alias="a", workspace=hub.workspace, connection="wake")
+        await hub.executor.execute(join, hub.guest().actor)
+        await hub.desk.ask(hub.guest(), forms.Ask(address="@a", title="t"))
+        tried = list[Any]()
+
+        async def execute(command: Any, *_: Any, **__: Any) -> None:
+            tried.append(command)
+            raise why
+
+        due, broken = Due(hub.store, hub.heads, hub.desk.s.views), SimpleNamespace(execute=execute)
+        turns = Turns(lambda: hub.heads.committed_directory)
+        parts: Any = (hub.heads, broken, due, hub.presence, turns, hub.clock, hub.new_id, hub.limits)
+        wakes = Wakes(*parts, {"wake": Entry()}, hub.diagnostics)  # type: ignore[dict-item]
+        await wakes.start()
+        hub.manual.advance(60)
+        await until(lambda: tried)
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert len(tried) == 1
+        told = [record["kind"] for record in hub.diagnostics.newest(100)]
+        assert told[-1] == ("failure" if isinstance(why, RuntimeError) else "not woken")
+        hub.manual.advance(60)
+        wakes.freed(agent)
+        await until(lambda: len(tried) == 2)
+        await wakes.stop()
 
 
 class Careless:

@@ -147,6 +147,7 @@ class Hub:
         )
         self.duties = Duties(self.store, self.heads, gather, self.executor, self.presence, *rest, self.diagnostics)
         self.duties.end_run = self.deliverer.end
+        self.duties.let_go = self.deliverer.let_go
         self.duties.why_not_begun = self.routing.why_not_begun
         views = Views(
             self.store,

@@ -35,9 +35,10 @@ def test_the_persons_settings_are_shown_and_only_the_servers_are_another_file(tm
     assert private.variable(PI, folder) == {"PI_CODING_AGENT_DIR": str(folder)}
 
 
-def test_settings_that_cannot_be_read_are_refused_and_not_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{", "[" * 3000])
+def test_settings_that_cannot_be_read_are_refused_and_not_replaced(tmp_path: Path, text: str) -> None:
     (tmp_path / "own").mkdir()
-    (tmp_path / "own/mcp.json").write_text("{")
+    (tmp_path / "own/mcp.json").write_text(text)
     with pytest.raises(Refused) as refused:
         private.put(PI, tmp_path / "settings", tmp_path, str(tmp_path / "own"), OURS)
     assert "no JSON" in refused.value.message

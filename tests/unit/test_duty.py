@@ -12,7 +12,7 @@ from tallystick.core.identity import HOST, Prefix
 from tallystick.core.model import CheckOutcome, Reason, TaskState
 from tallystick.core.route import presence
 from tallystick.core.state import Unchanged
-from tallystick.core.task import Duty, DutyKind, next_duty
+from tallystick.core.task import Duty, DutyKind, due_duties, next_duty
 from tests.build import (
     ANN,
     ASKER,
@@ -109,9 +109,8 @@ def test_each_open_permission_has_its_own_time_out(world: World) -> None:
 def test_the_host_ends_what_it_runs_itself_when_cancel_is_asked(world: World) -> None:
     for task_id in (world.pushed(), world.in_check(), world.leased()):
         world.act(cmd.CancelTask, task_id, ASKER)
-        found = duty(world, task_id)
-        assert found is not None
-        assert found.kind in (DutyKind.CONFIRM_CANCEL, DutyKind.CHECK)
+        found = due_duties(world.work[task_id], world.limits, world.now)
+        assert [duty.kind for duty in found] == [DutyKind.CONFIRM_CANCEL], "it begins nothing any more"
         world.act(cmd.ConfirmCancel, task_id, HOST.id)
     pulled = world.taken()
     world.act(cmd.CancelTask, pulled, ASKER)

@@ -228,9 +228,7 @@ class Working(Evidence):
         return forms.verified(shown, tuple(verdicts), checks)
 
     async def _run_again(self, task: Task) -> forms.RunShown:
-        job_id = f"verify-{self.s.new_id(Prefix.DELIVERY)}"
-        seen = await self.s.verifier.run(task, job_id)
-        self.s.runner.forget(job_id)
+        seen = await self.s.verifier.run(task, f"verify-{self.s.new_id(Prefix.DELIVERY)}")
         return show.run(seen, tasks.tail(seen, self.s.blobs))
 
     async def settle_doubt(self, guest: Guest, task: str, outcome: str, text: str) -> forms.Moved:

@@ -58,7 +58,7 @@ def _duties(work: Work, limits: Limits) -> list[Duty]:
         return found
     if task.cancel_requested_at and _for_host_to_end(work):
         found.append(Duty(task.cancel_requested_at, DutyKind.CONFIRM_CANCEL))
-    if task.reason in _AT_ONCE:
+    elif task.reason in _AT_ONCE:
         found.append(Duty(task.updated_at, _AT_ONCE[task.reason]))
     if task.rounds >= limits.rounds and task.reason not in _NOT_FROZEN:
         found.append(Duty(task.updated_at, DutyKind.FREEZE))
@@ -67,7 +67,7 @@ def _duties(work: Work, limits: Limits) -> list[Duty]:
 
 
 _AT_ONCE = {R.CHECKING: DutyKind.CHECK, R.COMPENSATING: DutyKind.COMPENSATE}
-"""What is due as soon as a task waits for it."""
+"""What is due as soon as a task waits for it; of one that is to be canceled nothing is begun any more."""
 _NOT_FROZEN = (R.FROZEN, R.UNVERIFIED, R.COMPENSATING)
 """What waits for these does not go back and forth any more."""
 _NOT_BOUND = (R.CHECKING, R.REVIEW, R.COMPENSATING, R.UNVERIFIED)

@@ -67,6 +67,6 @@ def _read(file: Path) -> dict[str, Any]:
         found = msgspec.json.decode(file.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         raise invalid(f"{file} cannot be read, or is no JSON.", "Put it right; the client needs it as well.") from None
     return found if isinstance(found, dict) else {}

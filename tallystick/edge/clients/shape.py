@@ -157,7 +157,7 @@ def _version(program: str) -> str:
 
                 version = json.loads(file.read_bytes()).get("version")
                 return version if isinstance(version, str) else ""
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             continue
     return ""
 

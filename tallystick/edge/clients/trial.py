@@ -21,7 +21,7 @@ def server(place: Surroundings, program: Program, client: str) -> list[Doubt]:
     try:
         done = _run(place, program.server(client), _PING, program.environment())
         answered = json.loads(done.stdout.split(b"\n")[0]).get("result") == {}
-    except (OSError, ValueError, AttributeError, subprocess.TimeoutExpired) as error:
+    except (OSError, ValueError, AttributeError, RecursionError, subprocess.TimeoutExpired) as error:
         return [Doubt(saw=f"its server did not answer ({type(error).__name__})", fix=_AGAIN)]
     return [] if answered else [Doubt(saw="its server answered something else", fix=_AGAIN)]
 

@@ -54,7 +54,9 @@ def inside(worktrees: Path, target: Path) -> Path:
 
 
 def remove(target: Path) -> None:
-    """Remove a work tree; nothing there is fine. A link is removed as a link, never followed."""
+    """Remove a work tree, and what is there of one that was never finished; nothing there is fine. A link is removed as
+    a link, never followed."""
+    _clear(target.with_name(f".making-{target.name}"))
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISDIR(target.lstat().st_mode):
             raise conflict(

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from tallystick.app.ports import Began, Envelope, Plan, Receipt
-from tallystick.app.shapes import payload_of
+from tallystick.app.shapes import object_of, payload_of
 from tallystick.core.directory import Agent
 from tallystick.core.identity import short
 from tallystick.core.model import Fact
@@ -138,7 +138,7 @@ def _changes(envelope: Envelope) -> str:
 
 def _context(text: str) -> dict[str, Any]:
     """The slice of context of a message; that which people wrote stands under `goal`."""
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
-    except msgspec.DecodeError:
-        return {"goal": text}
+    if not text:
+        return {}
+    found = object_of(text)
+    return {"goal": text} if found is None else found

@@ -81,7 +81,7 @@ def ask(port: int, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         answer = connection.getresponse()
         raw = answer.read(_BYTES)
         return answer.status, json.loads(raw) if raw.strip() and answer.status == 200 else None
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
         raise _unreachable(error) from None
     finally:
         connection.close()
