@@ -98,10 +98,17 @@ class JobResult(msgspec.Struct, frozen=True):
     stderr_info: Output = NO_OUTPUT
     level: str = "none"
     """`E3` with an operating-system sandbox, `none` without."""
+    seconds: float = 0.0
+    """The time limit that it had."""
     timed_out: bool = False
     canceled: bool = False
     not_started: str = ""
     """Why it could not be started; then everything else is empty."""
+
+    @property
+    def over_time(self) -> str:
+        """What is said of one that timed out."""
+        return f"It ran longer than {self.seconds:g} seconds."
 
 
 class Pipes(msgspec.Struct, frozen=True):

@@ -198,6 +198,7 @@ class Hub:
                 (TaskRow, self.duties.task_changed),
                 (DeliveryRow, self.deliverer.delivery_changed),
             ),
+            stumbled=self.diagnostics.failure,
         )
 
     async def __aenter__(self) -> Self:

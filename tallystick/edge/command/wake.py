@@ -112,7 +112,7 @@ def admission_of(result: JobResult) -> Admission:
     if result.canceled:
         return Admission(outcome="interrupted", turn=result.job_id, detail="It was ended by the host.")
     if result.timed_out:
-        return Admission(outcome="failed", turn=result.job_id, detail="It ran longer than its time limit.")
+        return Admission(outcome="failed", turn=result.job_id, detail=result.over_time)
     if result.exit_code == 0:
         return Admission(outcome="completed", turn=result.job_id, detail="exit 0")
     how = f"exit {result.exit_code}" if result.exit_code is not None else f"signal {result.signal}"
