@@ -58,6 +58,8 @@ class Works:
         station = self._station(heard)
         ask = ask_of(heard, sail, station)
         live = self._by_effect.get((ask.capability, ask.key))
+        if live is not None and live.is_stopping:
+            raise _still_runs()
         if live is not None and live.stage != "over":
             self._start(ask, live, live.join(ask))
             return
@@ -72,10 +74,13 @@ class Works:
         self._start(ask, work, work.run())
 
     def _is_anew(self, known: Work, sail: Sail) -> bool:
-        """Whether the host hands it over again because it never began: then the earlier one never will."""
+        """Whether the host hands it over again because it never began: then the earlier one never will. One that began
+        and is to be done again is refused until its handler ended: the outcome of that is told to nobody."""
         is_earlier = known.ask.delivery == sail.delivery and known.ask.fence < sail.fence
-        if not is_earlier or known.stage not in ("queued", "begun"):
+        if not is_earlier:
             return False
+        if known.stage == "running":
+            raise _still_runs()
         known.is_dropped = True
         self._leave(sail.delivery)
         self._by_effect.pop((known.ask.capability, known.ask.key), None)
@@ -176,6 +181,12 @@ class Works:
                 self._leave(delivery)
                 gone = Outcome(code="unavailable", message="The spoke stopped before it began.", began=False)
                 self._bench.outbox.post_once(delivery, work.ask.message, gone)
+
+
+def _still_runs() -> ReachRefused:
+    return ReachRefused(
+        "unavailable", "An earlier attempt at this message still runs here.", "Try again later, or let another have it."
+    )
 
 
 def _rests_on(sail: Sail) -> dict[str, Any]:
