@@ -166,21 +166,22 @@ class Routing:
             return "draining"  # a person has it take nothing new
         if agent.connection != DOOR:
             return "online"
-        mine = [self._status_of(session) for session in self._sessions(agent)]
+        mine = [self._status_of(agent, session) for session in self._sessions(agent)]
         return min(mine, key=STATUSES.index, default="offline")
 
     def _sessions(self, agent: Agent) -> list[str]:
         directory = self._heads.directory
         return [s for s in directory.open_sessions.get(agent.agent_id, ()) if directory.sessions[s].door == DOOR]
 
-    def _status_of(self, session: str) -> str:
+    def _status_of(self, agent: Agent, session: str) -> str:
         heard = self._presence.of_session(session)
         if heard not in ("live", "suspect"):
             return "offline"
         known = self._connected.get(session)
         if known is None or not (known.is_there and known.is_ready):
             return "returning"
-        if known.draining:
+        directory = self._heads.directory
+        if known.draining or agent_mode(agent, directory, directory.sessions[session].workspace, session) != "running":
             return "draining"
         return "online" if heard == "live" else "suspect"
 
@@ -338,15 +339,15 @@ class Routing:
         if len(self._credit) > _KEPT:
             self._credit.clear()
         credit = self._credit.setdefault(route, {})
-        every = [self._candidate(holder) for holder in found]
+        every = [self._candidate(holder, route.workspace) for holder in found]
         others = [c for c in every if c.agent != avoided]
         chosen = choose(others, credit) or choose(every, credit)
         return next((holder.agent for holder in found if holder.agent.agent_id == chosen), None)
 
-    def _candidate(self, holder: Holder) -> Candidate:
+    def _candidate(self, holder: Holder, workspace: str) -> Candidate:
         agent = holder.agent
         busy = self.load(agent, holder.offer.name)
-        return Candidate(agent.agent_id, holder.offer.weight, holder.slots, busy, self.status(agent))
+        return Candidate(agent.agent_id, holder.offer.weight, holder.slots, busy, self.status(agent, workspace))
 
     def give_back(self, chosen: Chosen, work: Work | None) -> None:
         """It was not leased after all: the slot is free, and the message waits on if it is still due."""

@@ -49,9 +49,9 @@ def _check_mode(agent: Agent, c: cmd.IntendWake, ctx: Context) -> None:
     if c.session and (session is None or session.ended or session.agent != c.agent_id):
         raise conflict(f"The session {short(c.session)} is not there any more.", "Nothing is to be done.")
     workspace = session.workspace if session else c.target
-    modes = (agent_mode(agent, ctx.directory, workspace), session.mode if session else "running")
-    if any(mode != "running" for mode in modes):
-        raise conflict(f"A person has set @{agent.alias} to {max(modes)}.", "Wait until a person says `tally resume`.")
+    mode = agent_mode(agent, ctx.directory, workspace, c.session)
+    if mode != "running":
+        raise conflict(f"A person has set @{agent.alias} to {mode}.", "Wait until a person says `tally resume`.")
 
 
 def _check_none_open(agent: Agent, target: str, session: str) -> None:

@@ -12,7 +12,7 @@ from tallystick.app.reaches import CODES
 from tallystick.app.remedies import BY_CODE
 from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode, Refused
-from tallystick.core.identity import short
+from tallystick.core.identity import Prefix, short
 from tallystick.core.offers import Offer
 from tests.support.hub import Hub
 
@@ -177,3 +177,34 @@ async def test_whom_a_person_drains_is_shown_as_draining_and_gets_nothing_new(tm
         await hub.executor.execute(drain, hub.guest().actor, workspace=hub.workspace)
         agent = hub.heads.directory.agents[anchored.agent]
         assert hub.routing.status(agent) == "draining"
+
+
+@pytest.mark.parametrize("mode", ["draining", "paused", "stopped"])
+@pytest.mark.parametrize("what", ["session", "agent", "workspace"])
+async def test_what_waits_for_a_spoke_that_a_person_holds_back_costs_no_attempt_and_goes_with_resume(
+    tmp_path: Path, what: str, mode: str
+) -> None:
+    async with Hub(tmp_path) as hub:
+        spoke = await hub.spoke("counter", "Count")
+        await hub.spoke("mender", "Mend")
+
+        async def say(mode: str) -> None:
+            said: dict[str, cmd.Command] = {
+                "session": cmd.SetSessionMode(session_id=spoke.session, mode=mode),
+                "agent": cmd.SetAgentMode(agent_id=spoke.agent, mode=mode),
+                "workspace": cmd.SetWorkspaceMode(workspace_id=hub.workspace, mode=mode),
+            }
+            await hub.executor.execute(said[what], hub.guest().actor, workspace=hub.workspace)
+
+        elsewhere = cmd.RegisterWorkspace(workspace_id=hub.id(Prefix.WORKSPACE), name="repo", root="/repo")
+        await hub.executor.execute(elsewhere, hub.guest().actor, workspace=elsewhere.workspace_id)
+        await say(mode)
+        sailed = await hub.sail(guest=hub.guest(workspace=elsewhere.workspace_id))
+        if what != "workspace":
+            assert (await hub.reaches_("Mend")).what == "result"  # whoever is not held back goes on
+        await hub.pass_time(1)
+        assert await hub.events(sailed.task_id) == ["TaskSubmitted"]
+        assert hub.routing.waits_for(hub.work(sailed.task_id)).startswith("registered for 'Count': @counter (draining")
+        await say("running")
+        assert (await hub.outcome(sailed.task_id))[-1].what == "result"
+        assert (await hub.events(sailed.task_id)).count("DeliveryLeased") == 1

@@ -90,10 +90,7 @@ def _comes_clear(work: Work, ctx: Context) -> bool:
 
 
 def _mode_for(task: Task, agent: Any, ctx: Context) -> str:
-    session = ctx.directory.sessions.get(ctx.actor.session)
-    if session is not None and session.mode != "running":
-        return session.mode
-    return agent_mode(agent, ctx.directory, task.workspace) if agent else ctx.directory.mode
+    return agent_mode(agent, ctx.directory, task.workspace, ctx.actor.session) if agent else ctx.directory.mode
 
 
 def _claim_again(task: Task, c: cmd.ClaimTask, ctx: Context) -> Unchanged | None:
