@@ -264,7 +264,11 @@ class Deliverer:
                 return
         except Exception as error:  # noqa: BLE001 - it waits on, and is looked at again
             self._diagnostics.failure("hand over", error)
-        self._routing.give_back(chosen, await self._heads.work(chosen.task_id))
+        work = await self._heads.work(chosen.task_id)
+        self._routing.give_back(chosen, work)
+        if work is not None and work.task.mode == "paused":  # meanwhile: it is passed over from now on
+            for route in self._routing.again(chosen.delivery_id):
+                self._route(route)
 
     # --- one delivery -------------------------------------------------------------------------------------------
 
