@@ -315,6 +315,34 @@ async def test_all_who_hold_it_get_it_once_each(tmp_path: Path) -> None:
         assert sorted(ends) == ["one", "three", "two"]
 
 
+async def test_a_part_for_one_of_all_that_is_refused_is_told_beside_those_that_are_stored(tmp_path: Path) -> None:
+    async with Hub(tmp_path, push_queue=1) as hub:
+        hub.spokes.answer = hub.spokes.held
+        for name in ("one", "two", "three"):
+            await hub.spoke(name, "Count" if name != "two" else Offer("Count", weight=1000))
+        first = await hub.sail()
+        assert (await hub.until(lambda: hub.spokes.sent))[0].agent.alias == "two"
+        sailed = await hub.sail(to="all", key="k")
+        assert [(part.index, part.code) for part in sailed.refused] == [(1, "unavailable")]
+        assert sailed.refused[0].remedy
+        hub.spokes.ends(first.task_id, "submitted", text="1")
+        await hub.outcome(first.task_id)
+        again = await hub.sail(to="all", key="k")
+        assert again.refused == ()
+        assert [task_id in sailed.tasks for task_id in again.tasks] == [True, False, True]
+
+
+async def test_a_message_to_all_of_which_every_part_is_refused_is_refused(tmp_path: Path) -> None:
+    async with Hub(tmp_path, push_queue=1) as hub:
+        hub.spokes.answer = hub.spokes.held
+        for name in ("one", "two"):
+            await hub.spoke(name, "Count")
+        await hub.sail(to="all")
+        with pytest.raises(Refused) as caught:
+            await hub.sail(to="all")
+        assert caught.value.code is ErrorCode.UNAVAILABLE
+
+
 async def test_holders_are_chosen_by_their_weights(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         for weight in (1, 2, 4):
