@@ -51,7 +51,10 @@ def _check_mode(agent: Agent, c: cmd.IntendWake, ctx: Context) -> None:
     workspace = session.workspace if session else c.target
     mode = agent_mode(agent, ctx.directory, workspace, c.session)
     if mode != "running":
-        raise conflict(f"A person has set @{agent.alias} to {mode}.", "Wait until a person says `tally resume`.")
+        raise conflict(
+            f"@{agent.alias} cannot be woken now: a person has set this to {mode}.",
+            "Wait until a person says `tally resume`.",
+        )
 
 
 def _check_none_open(agent: Agent, target: str, session: str) -> None:

@@ -58,9 +58,8 @@ class Works:
         station = self._station(heard)
         ask = ask_of(heard, sail, station)
         live = self._by_effect.get((ask.capability, ask.key))
-        if live is not None and live.is_stopping:
-            raise _still_runs()
         if live is not None and live.stage != "over":
+            _check_joins(ask, live)
             self._start(ask, live, live.join(ask))
             return
         if station.is_full:
@@ -184,9 +183,14 @@ class Works:
 
 
 def _still_runs() -> ReachRefused:
-    return ReachRefused(
-        "unavailable", "An earlier attempt at this message still runs here.", "Try again later, or let another have it."
-    )
+    return ReachRefused("unavailable", "The attempt before still runs here.", "Try again when it has ended.")
+
+
+def _check_joins(ask: Ask, live: Work) -> None:
+    """What is being stopped, or is under way for an earlier result, is not what is wanted now, and nothing of it runs
+    beside it."""
+    if live.is_stopping or (live.ask.task == ask.task and live.ask.revision < ask.revision):
+        raise _still_runs()
 
 
 def _rests_on(sail: Sail) -> dict[str, Any]:
@@ -209,5 +213,6 @@ def ask_of(heard: Heard, sail: Sail, station: Station) -> Ask:
         key=msgspec.json.encode(scope).decode(),
         digest=digest_of(sail.payload, _rests_on(sail)),
         task=sail.task_id,
+        revision=sail.revision,
         is_idempotent=station.capability.idempotent,
     )

@@ -222,7 +222,9 @@ async def test_a_session_that_ends_in_the_turn_leaves_it_unverified(tmp_path: Pa
     client = Client(tmp_path)
     waker, call = HookWaker(client.turns, LIMITS, trail), summons(agent(), client.state, "started", "p1")
     over = asyncio.create_task(waker.outcome(call))
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(20):
+        while "ses_1" not in client.turns._ends:  # noqa: ASYNC110 - whatever is awaited goes on meanwhile
+            await asyncio.sleep(0)
     client.turns.forget("ses_1")
     assert (await over).outcome == "unverified"
 
