@@ -264,7 +264,11 @@ class Deliverer:
                 return
         except Exception as error:  # noqa: BLE001 - it waits on, and is looked at again
             self._diagnostics.failure("hand over", error)
-        self._routing.give_back(chosen, await self._heads.work(chosen.task_id))
+        work = await self._heads.work(chosen.task_id)
+        self._routing.give_back(chosen, work)
+        if work is not None and work.task.mode == "paused":  # meanwhile: it is passed over from now on
+            for route in self._routing.again(chosen.delivery_id):
+                self._route(route)
 
     # --- one delivery -------------------------------------------------------------------------------------------
 
@@ -311,9 +315,9 @@ class Deliverer:
     def _takes_nothing(self, work: Work, agent: Agent) -> bool:
         """Whether a person said of the task, of its session, or of what these belong to that nothing new goes there:
         who drains takes nothing either, and is prompted all the same about what it has."""
-        session = self._heads.directory.sessions.get(work.task.session or work.task.session_wanted)
-        modes = {agent_mode(agent, self._heads.directory, work.task.workspace), session.mode if session else "running"}
-        return modes != {"running"} or work.task.mode == "paused"
+        task = work.task
+        mode = agent_mode(agent, self._heads.directory, task.workspace, task.session or task.session_wanted)
+        return mode != "running" or task.mode == "paused"
 
     def _is_held_back(self, work: Work, agent: Agent) -> bool:
         return is_held_back(work.task, agent, work.task.session, self._heads.directory)

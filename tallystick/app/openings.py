@@ -9,12 +9,15 @@ from tallystick.app.clock import HighWater
 from tallystick.app.execute import Executor
 from tallystick.app.heads import Heads
 from tallystick.app.ports import NewId
+from tallystick.app.recording import until_recorded
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, unavailable
 from tallystick.core.identity import HOST, RESERVED_ALIASES, Prefix
 from tallystick.store.interface import Store, StoreUnavailableError
 
 _DEFAULT = "default"
+_EVERY = 2**62
+"""Rows of a query that has to give all of them."""
 
 
 class Record:
@@ -54,7 +57,7 @@ class FirstThings:
         self._moving: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Make what a new record lacks, and move turns that a stop left behind."""
+        """Make what a new record lacks, and begin to move turns that a stop left behind."""
         if not self._heads.directory.owner:
             await self._join_owner()
         if not any(not w.root for w in self._heads.directory.workspaces.values()):
@@ -62,10 +65,12 @@ class FirstThings:
             command = cmd.RegisterWorkspace(workspace_id=workspace_id, name=_DEFAULT)
             await self._executor.execute(command, HOST, workspace=workspace_id)
         for agent in list(self._heads.directory.agents.values()):
-            await self.left(agent.agent_id)
+            self.follow_left(agent.agent_id)
 
     async def stop(self) -> None:
-        """Wait for turns that are being moved; a later start would move what is left."""
+        """Move no more turns; a later start moves what is left."""
+        for moving in self._moving:
+            moving.cancel()
         await asyncio.gather(*self._moving, return_exceptions=True)
 
     async def _join_owner(self) -> None:
@@ -77,20 +82,18 @@ class FirstThings:
         await self._executor.execute(command, HOST)
 
     def follow_left(self, agent_id: str) -> None:
-        """An agent has just left: move its turns behind the commit."""
+        """An agent has left: move its turns behind the commit, also where nothing can be recorded at this moment."""
         task = asyncio.get_running_loop().create_task(self.left(agent_id))
         self._moving.add(task)
         task.add_done_callback(self._moving.discard)
 
     async def left(self, agent_id: str) -> None:
-        """Work out again whose turn it is, for every open task in a workspace that its agent has left."""
-        tasks: set[str] = set()
+        """Work out again whose turn it is, for every open task that waits for it in a workspace that it has left."""
         here = self._heads.directory.agents[agent_id].workspaces
-        for name in ("assigned", "requested", "reviewing"):
-            rows = await self._store.query(name, party=agent_id)
-            tasks.update(str(row["task_id"]) for row in rows if row["workspace"] not in here)
-        for task_id in sorted(tasks):
+        for row in await self._store.query("inbox_turns", party=agent_id, limit=_EVERY):
+            if row["workspace"] in here:
+                continue
             try:
-                await self._executor.execute(cmd.MoveTurn(task_id=task_id), HOST)
+                await until_recorded(self._executor, cmd.MoveTurn(task_id=str(row["task_id"])), HOST)
             except Refused:
                 continue  # it was closed meanwhile

@@ -62,6 +62,8 @@ class Connected(msgspec.Struct):
 class _Waiting(NamedTuple):
     task_id: str
     due_at: float
+    is_paused: bool
+    """A person paused its task: it is passed over."""
 
 
 class _Taken(NamedTuple):
@@ -170,21 +172,22 @@ class Routing:
             return "draining"  # a person has it take nothing new
         if agent.connection != DOOR:
             return "online"
-        mine = [self._status_of(session) for session in self._sessions(agent)]
+        mine = [self._status_of(agent, session) for session in self._sessions(agent)]
         return min(mine, key=STATUSES.index, default="offline")
 
     def _sessions(self, agent: Agent) -> list[str]:
         directory = self._heads.directory
         return [s for s in directory.open_sessions.get(agent.agent_id, ()) if directory.sessions[s].door == DOOR]
 
-    def _status_of(self, session: str) -> str:
+    def _status_of(self, agent: Agent, session: str) -> str:
         heard = self._presence.of_session(session)
         if heard not in ("live", "suspect"):
             return "offline"
         known = self._connected.get(session)
         if known is None or not (known.is_there and known.is_ready):
             return "returning"
-        if known.draining:
+        directory = self._heads.directory
+        if known.draining or agent_mode(agent, directory, directory.sessions[session].workspace, session) != "running":
             return "draining"
         return "online" if heard == "live" else "suspect"
 
@@ -222,7 +225,20 @@ class Routing:
             elif isinstance(row, TaskRow) and row.capability and row.reason == _UNVERIFIED:
                 gone = [d for d, taken in self._taken.items() if taken.task_id == row.task_id]
                 changed |= self._freed(gone)  # nobody knows whether it still runs, and it may be for days
+            elif isinstance(row, TaskRow) and row.capability:
+                changed |= self._paused_or_resumed(row.task_id)
         return changed
+
+    def _paused_or_resumed(self, task_id: str) -> set[Route]:
+        work = self._heads.remembered(task_id)
+        delivery_id = work.assignment.delivery_id if work is not None and work.assignment is not None else ""
+        route = self._route_of.get(delivery_id)
+        if work is None or route is None:
+            return set()
+        waiting = self._waiting[route][delivery_id]
+        if waiting.is_paused is (work.task.mode == "paused"):
+            return set()
+        return {self._put(work.task, delivery_id, waiting.due_at)}
 
     def _delivery(self, row: DeliveryRow) -> set[Route]:
         changed: set[Route] = set()
@@ -251,7 +267,8 @@ class Routing:
 
     def _put(self, task: Task, delivery_id: str, due_at: float) -> Route:
         route = Route(task.assignee, task.capability, task.workspace, task.domains)
-        self._waiting.setdefault(route, OrderedDict())[delivery_id] = _Waiting(task.task_id, due_at)
+        waiting = _Waiting(task.task_id, due_at, task.mode == "paused")
+        self._waiting.setdefault(route, OrderedDict())[delivery_id] = waiting
         (self._postponed.add if due_at > self._clock.now() else self._postponed.discard)(delivery_id)
         self._route_of[delivery_id] = route
         return route
@@ -298,13 +315,14 @@ class Routing:
     # --- choosing -----------------------------------------------------------------------------------------------
 
     def next(self, route: Route) -> Chosen | None:
-        """The first message of a route that is due, with the holder that is chosen for it. A slot is kept for it."""
+        """The first message of a route that is due and not paused, with the holder that is chosen for it. A slot is
+        kept for it."""
         queue = self._waiting.get(route)
         if queue is None:
             return None
         now = self._clock.now()
         for delivery_id, waiting in queue.items():
-            if waiting.due_at > now:
+            if waiting.due_at > now or waiting.is_paused:
                 continue
             work = self._heads.remembered(waiting.task_id)
             found = _who_may(delivery_id, work, self._candidates(route, work))
@@ -350,15 +368,15 @@ class Routing:
         if len(self._credit) > _KEPT:
             self._credit.clear()
         credit = self._credit.setdefault(route, {})
-        every = [self._candidate(holder) for holder in found]
+        every = [self._candidate(holder, route.workspace) for holder in found]
         others = [c for c in every if c.agent != avoided]
         chosen = choose(others, credit) or choose(every, credit)
         return next((holder.agent for holder in found if holder.agent.agent_id == chosen), None)
 
-    def _candidate(self, holder: Holder) -> Candidate:
+    def _candidate(self, holder: Holder, workspace: str) -> Candidate:
         agent = holder.agent
         busy = self.load(agent, holder.offer.name)
-        return Candidate(agent.agent_id, holder.offer.weight, holder.slots, busy, self.status(agent))
+        return Candidate(agent.agent_id, holder.offer.weight, holder.slots, busy, self.status(agent, workspace))
 
     def give_back(self, chosen: Chosen, work: Work | None) -> None:
         """It was not leased after all: the slot is free, and the message waits on if it is still due."""

@@ -12,7 +12,7 @@ from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.clients import CLIENTS
 from tallystick.core.directory import MODES, Agent, Directory, SessionState, Workspace, sessions_of, skeleton
-from tallystick.core.errors import conflict, denied, invalid, not_found
+from tallystick.core.errors import conflict, denied, invalid, not_found, unsupported
 from tallystick.core.identity import ActorKind, check_alias, short
 from tallystick.core.offers import Offer, check_offers, wanted
 from tallystick.core.state import Context, Unchanged
@@ -256,6 +256,12 @@ def _rename(c: cmd.RenameAgent, ctx: Context) -> ev.AgentRenamed | Unchanged:
     if agent.alias == c.alias:
         return Unchanged(c.agent_id)
     free_alias(c.alias, c.agent_id, ctx.directory)
+    had = ctx.directory.names.get(skeleton(c.alias))
+    if agent.connection == "spoke" and (had is None or had.alias != c.alias):
+        raise unsupported(
+            f"@{agent.alias} is a spoke: it comes back under the name that its own program says, and only under that.",
+            "Give that program another spoke_id; it is another agent then.",
+        )
     return ev.AgentRenamed(alias=c.alias)
 
 

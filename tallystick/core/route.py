@@ -33,30 +33,30 @@ def strictest(*modes: str) -> str:
     return max(modes, key=_STRICTER.index)
 
 
-def agent_mode(agent: Agent, directory: Directory, workspace: str = "") -> str:
-    """The strictest of what people said of the agent, its workspace and everything."""
-    place = directory.workspaces.get(workspace)
-    said = {agent.mode, directory.mode, place.mode if place else "running"}
+def agent_mode(agent: Agent, directory: Directory, workspace: str = "", session: str = "") -> str:
+    """The strictest of what people said of the agent, its workspace, its session and everything."""
+    place, state = directory.workspaces.get(workspace), directory.sessions.get(session)
+    said = {agent.mode, directory.mode, place.mode if place else "running", state.mode if state else "running"}
     return "running" if said == _RUNNING else strictest(*said)
 
 
 def is_stopped(actor_id: str, session: str, workspace: str, directory: Directory) -> bool:
     """Whether a person stopped this agent, its session, its workspace or everything."""
     agent = directory.agents.get(actor_id)
-    if agent is None:
-        return False
-    state = directory.sessions.get(session)
-    return agent_mode(agent, directory, workspace) == "stopped" or (state is not None and state.mode == "stopped")
+    return agent is not None and agent_mode(agent, directory, workspace, session) == "stopped"
 
 
 HEARD: Final = frozenset({"client", "wake", "spoke"})
 """Connections that are promised something by their signs of life: for others nobody has to look for any."""
 
 
-def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: bool = False) -> Promise:
+def promise_to(
+    agent: Agent, directory: Directory, *, live: bool, reachable: bool = False, session: str = ""
+) -> Promise:
     """What the sender is told: never more than the connection can keep. `live`: it has a session whose hooks or runs
-    are heard of. `reachable`: an entry would wake it at this moment, or its program is connected and takes work."""
-    mode = agent_mode(agent, directory)
+    are heard of. `reachable`: an entry would wake it at this moment, or its program is connected and takes work.
+    `session`: it is for that one alone."""
+    mode = agent_mode(agent, directory, session=session)
     if agent.deleted or mode == "stopped":
         return Promise.OFFLINE
     if mode != "running":

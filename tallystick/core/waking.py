@@ -13,7 +13,7 @@ from tallystick.core import events as ev
 from tallystick.core.directory import Agent
 from tallystick.core.errors import Refused, conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, short
-from tallystick.core.route import agent_mode, strictest
+from tallystick.core.route import agent_mode
 from tallystick.core.state import Context, Unchanged
 from tallystick.core.wake import BY_OUTCOME, WATCHED, Wake, not_before
 
@@ -49,7 +49,7 @@ def _check_mode(agent: Agent, c: cmd.IntendWake, ctx: Context) -> None:
     if c.session and (session is None or session.ended or session.agent != c.agent_id):
         raise conflict(f"The session {short(c.session)} is not there any more.", "Nothing is to be done.")
     workspace = session.workspace if session else c.target
-    mode = strictest(agent_mode(agent, ctx.directory, workspace), session.mode if session else "running")
+    mode = agent_mode(agent, ctx.directory, workspace, c.session)
     if mode != "running":
         raise conflict(
             f"@{agent.alias} cannot be woken now: a person has set this to {mode}.",

@@ -18,7 +18,8 @@ class ReachResult:
     - `msg_id`, `task_id`, `trace_id`: as the host's record has them. The task of a message to all is that of the first.
     - `duplicate`: whether it is that of an earlier message with the same key: nothing was run for this one.
     - `spoke`: who did it; empty where that is not known.
-    - `parts`: of a message to all, one for each holder in the host's order: a `ReachResult` or a `ReachError`.
+    - `parts`: of a message to all, one for each holder in the host's order: a `ReachResult` or a `ReachError`, which
+      may say that this part was refused.
     """
 
     payload: Any

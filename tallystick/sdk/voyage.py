@@ -32,6 +32,8 @@ class Voyage:
         """Why the host does not tell its link; the message itself goes on."""
         self._checks = checks
         self._tasks: tuple[str, ...] = ()
+        self._refused: tuple[tuple[int, ReachError], ...] = ()
+        """Parts of a message to all that the host did not take, each with its place among all parts."""
         self._parts: dict[str, ReachResult | ReachError] = {}
         self.acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.outcome: asyncio.Future[ReachResult] = asyncio.get_running_loop().create_future()
@@ -76,6 +78,7 @@ class Voyage:
             own = self.sends > 1 and not self.frame["header"].get("dedup_key")
             self.duplicate = bool(body.get("duplicate", False)) and not own
         self._tasks = tuple(body.get("tasks") or (self.task_id,))
+        self._refused = tuple((int(one["index"]), from_body(one, **self.about)) for one in body.get("refused") or ())
         if not self.acknowledged.done():
             self.acknowledged.set_result(None)
         self.link_told.set()
@@ -102,14 +105,16 @@ class Voyage:
     def _settle(self) -> None:
         if self.outcome.done() or not self.acknowledged.done() or any(task not in self._parts for task in self._tasks):
             return
-        parts = tuple(self._parts[task] for task in self._tasks)
+        parts = [self._parts[task] for task in self._tasks]
+        for index, error in self._refused:
+            parts.insert(index, error)
         if not self.is_to_all:
             first = parts[0]
             self._end(first)
         elif all(isinstance(part, ReachError) for part in parts):
             self._end(parts[0])
         else:
-            self._end(self._whole(parts))
+            self._end(self._whole(tuple(parts)))
 
     def _whole(self, parts: tuple[ReachResult | ReachError, ...]) -> ReachResult:
         payloads = [part.payload if isinstance(part, ReachResult) else None for part in parts]

@@ -216,6 +216,11 @@ class Work:
 
     # --- from outside ---
 
+    @property
+    def is_stopping(self) -> bool:
+        """Its handler runs, and was asked to stop: what comes of it is not the outcome that anybody else asks for."""
+        return self.stage == "running" and (self.is_dropped or bool(self.why_canceled))
+
     async def join(self, ask: Ask) -> None:
         """Another delivery asks for what is under way here: it begins too, and is told the same outcome."""
         verdict = await self._bench.store.do(lambda tables: tables.join(ask))

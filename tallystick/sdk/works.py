@@ -59,7 +59,7 @@ class Works:
         ask = ask_of(heard, sail, station)
         live = self._by_effect.get((ask.capability, ask.key))
         if live is not None and live.stage != "over":
-            _check_joins(ask, live.ask)
+            _check_joins(ask, live)
             self._start(ask, live, live.join(ask))
             return
         if station.is_full:
@@ -73,10 +73,13 @@ class Works:
         self._start(ask, work, work.run())
 
     def _is_anew(self, known: Work, sail: Sail) -> bool:
-        """Whether the host hands it over again because it never began: then the earlier one never will."""
+        """Whether the host hands it over again because it never began: then the earlier one never will. One that began
+        and is to be done again is refused until its handler ended: the outcome of that is told to nobody."""
         is_earlier = known.ask.delivery == sail.delivery and known.ask.fence < sail.fence
-        if not is_earlier or known.stage not in ("queued", "begun"):
+        if not is_earlier:
             return False
+        if known.stage == "running":
+            raise _still_runs()
         known.is_dropped = True
         self._leave(sail.delivery)
         self._by_effect.pop((known.ask.capability, known.ask.key), None)
@@ -179,10 +182,15 @@ class Works:
                 self._bench.outbox.post_once(delivery, work.ask.message, gone)
 
 
-def _check_joins(ask: Ask, live: Ask) -> None:
-    """What is under way for an earlier result is not what is wanted now, and nothing of it runs beside it."""
-    if live.task == ask.task and live.revision < ask.revision:
-        raise ReachRefused("unavailable", "The attempt before still runs here.", "Try again when it has ended.")
+def _still_runs() -> ReachRefused:
+    return ReachRefused("unavailable", "The attempt before still runs here.", "Try again when it has ended.")
+
+
+def _check_joins(ask: Ask, live: Work) -> None:
+    """What is being stopped, or is under way for an earlier result, is not what is wanted now, and nothing of it runs
+    beside it."""
+    if live.is_stopping or (live.ask.task == ask.task and live.ask.revision < ask.revision):
+        raise _still_runs()
 
 
 def _rests_on(sail: Sail) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tallystick.app import deliver, duties
-from tallystick.app.desk import forms
+from tallystick.app.desk import forms, reach
 from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.app.presence import Presence
 from tallystick.app.views.show import lines
 from tallystick.core import commands as cmd
+from tallystick.core.directory import Agent
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Prefix
@@ -389,6 +390,34 @@ async def test_all_who_hold_it_get_it_once_each(tmp_path: Path) -> None:
         assert sorted(ends) == ["one", "three", "two"]
 
 
+async def test_a_part_for_one_of_all_that_is_refused_is_told_beside_those_that_are_stored(tmp_path: Path) -> None:
+    async with Hub(tmp_path, push_queue=1) as hub:
+        hub.spokes.answer = hub.spokes.held
+        for name in ("one", "two", "three"):
+            await hub.spoke(name, "Count" if name != "two" else Offer("Count", weight=1000))
+        first = await hub.sail()
+        assert (await hub.until(lambda: hub.spokes.sent))[0].agent.alias == "two"
+        sailed = await hub.sail(to="all", key="k")
+        assert [(part.index, part.code) for part in sailed.refused] == [(1, "unavailable")]
+        assert sailed.refused[0].remedy
+        hub.spokes.ends(first.task_id, "submitted", text="1")
+        await hub.outcome(first.task_id)
+        again = await hub.sail(to="all", key="k")
+        assert again.refused == ()
+        assert [task_id in sailed.tasks for task_id in again.tasks] == [True, False, True]
+
+
+async def test_a_message_to_all_of_which_every_part_is_refused_is_refused(tmp_path: Path) -> None:
+    async with Hub(tmp_path, push_queue=1) as hub:
+        hub.spokes.answer = hub.spokes.held
+        for name in ("one", "two"):
+            await hub.spoke(name, "Count")
+        await hub.sail(to="all")
+        with pytest.raises(Refused) as caught:
+            await hub.sail(to="all")
+        assert caught.value.code is ErrorCode.UNAVAILABLE
+
+
 async def test_holders_are_chosen_by_their_weights(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         for weight in (1, 2, 4):
@@ -748,6 +777,69 @@ async def test_a_drained_spoke_finishes_what_it_has_and_gets_nothing_new(tmp_pat
         assert (await hub.outcome(first.task_id))[-1].payload == "done"
         assert hub.work(second.task_id).task.assignee == "cap:Count"
         assert (await hub.desk.routes(hub.guest())).routes[0].status == "draining"
+
+
+async def test_what_is_paused_holds_up_nothing_else_on_its_route_and_goes_once_it_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliver, "_SWEEP_SECONDS", 3600.0)  # nothing but what happens has it look again
+    async with Hub(tmp_path) as hub:
+        spoke = await hub.spoke("counter", Offer("Count", concurrency=1))
+        hub.desk.drain_spoke(spoke.session)
+
+        async def say(sailed: reach.Sailed, mode: str) -> None:
+            await hub.executor.execute(cmd.SetTaskMode(task_id=sailed.task_id, mode=mode), hub.guest().actor)
+
+        paused = [await hub.sail() for _ in range(3)]
+        for sailed in paused:
+            await say(sailed, "paused")
+        others = [await hub.sail() for _ in range(2)]
+        await hub.spoke("counter", Offer("Count", concurrency=1))
+        for sailed in others:
+            assert (await hub.outcome(sailed.task_id))[-1].what == "result"
+        assert [hub.work(sailed.task_id).task.assignee for sailed in paused] == ["cap:Count"] * 3
+        for sailed in paused:
+            await say(sailed, "running")
+            assert (await hub.outcome(sailed.task_id))[-1].what == "result"
+
+
+async def test_what_is_paused_in_the_moment_in_which_it_is_handed_over_holds_up_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliver, "_SWEEP_SECONDS", 3600.0)
+    async with Hub(tmp_path) as hub:
+        spoke = await hub.spoke("counter", Offer("Count", concurrency=1))
+        hub.desk.drain_spoke(spoke.session)
+        first, second = await hub.sail(), await hub.sail()
+        plan = hub.spokes.plan
+
+        async def paused_meanwhile(agent: Agent, work: Work) -> Any:
+            if work.task.task_id == first.task_id:
+                pause = cmd.SetTaskMode(task_id=first.task_id, mode="paused")
+                await hub.executor.execute(pause, hub.guest().actor)
+            return await plan(agent, work)
+
+        monkeypatch.setattr(hub.spokes, "plan", paused_meanwhile)
+        await hub.spoke("counter", Offer("Count", concurrency=1))
+        assert (await hub.outcome(second.task_id))[-1].what == "result"
+        assert hub.work(first.task_id).task.assignee == "cap:Count"
+
+
+async def test_what_was_paused_is_passed_over_after_a_start_of_the_host_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliver, "_SWEEP_SECONDS", 3600.0)
+    async with Hub(tmp_path) as hub:
+        spoke = await hub.spoke("counter", Offer("Count", concurrency=1))
+        hub.desk.drain_spoke(spoke.session)
+        paused, other = await hub.sail(), await hub.sail()
+        pause = cmd.SetTaskMode(task_id=paused.task_id, mode="paused")
+        await hub.executor.execute(pause, hub.guest().actor)
+    async with Hub(tmp_path, hub.store, hub.manual) as hub:
+        await hub.heads.work(paused.task_id)
+        await hub.spoke("counter", Offer("Count", concurrency=1))
+        assert (await hub.outcome(other.task_id))[-1].what == "result"
+        assert hub.work(paused.task_id).task.assignee == "cap:Count"
 
 
 async def test_many_messages_leave_nothing_behind_in_memory(tmp_path: Path) -> None:

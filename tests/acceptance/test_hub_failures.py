@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tallystick.app import recording
 from tallystick.app.ports import Began, Envelope, Receipt
 from tallystick.app.reaches import CODES
 from tallystick.app.remedies import BY_CODE
 from tallystick.core import commands as cmd
-from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.errors import ErrorCode, Refused, unavailable
 from tallystick.core.events import Text
-from tallystick.core.identity import short
+from tallystick.core.identity import Prefix, short
 from tallystick.core.offers import Offer
-from tests.support.hub import Hub
+from tests.support.hub import PATIENCE, Hub
 
 
 class Mending:
@@ -121,6 +124,73 @@ async def test_a_compensation_whose_holder_has_left_meanwhile_ends_with_the_word
         assert hub.work(sailed.task_id).task.place == "failed/exhausted"
         assert "ValueError: 1" in told.message
         assert "Nobody here offers 'Mend'." in told.message
+
+
+async def compensating(hub: Hub) -> tuple[str, str]:
+    """A message that failed and whose failure an agent is to make good: its task, and that agent."""
+    fixer = hub.id(Prefix.AGENT)
+    join = cmd.JoinAgent(agent_id=fixer, alias="fixer", workspace=hub.workspace)
+    await hub.executor.execute(join, hub.guest().actor, workspace=hub.workspace)
+    hub.spokes.answer = Mending(hub, mends=False)
+    await hub.spoke("counter", "Count")
+    sailed = await hub.sail(on_failure="@fixer")
+    await has_turns(hub, fixer, [sailed.task_id, "the notice"])
+    return sailed.task_id, fixer
+
+
+async def has_turns(hub: Hub, party: str, tasks: list[str]) -> None:
+    """Wait until it is the turn of that party for that many tasks, the first one being that."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            rows = await hub.store.query("inbox_turns", party=party, limit=10)
+            if [str(row["task_id"]) for row in rows][:1] == tasks[:1] and len(rows) == len(tasks):
+                return
+            await asyncio.sleep(0)
+
+
+async def leave(hub: Hub, agent: str) -> None:
+    await hub.executor.execute(cmd.LeaveAgent(agent_id=agent), hub.guest().actor, workspace=hub.workspace)
+
+
+async def test_no_turn_stays_with_one_who_was_to_make_a_failure_good_and_left(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        task_id, fixer = await compensating(hub)
+        await leave(hub, fixer)
+        await has_turns(hub, hub.owner, [task_id, "the notice"])
+        await has_turns(hub, fixer, [])
+
+
+async def test_turns_of_one_who_left_are_moved_as_soon_as_anything_can_be_recorded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "_AGAIN_SECONDS", 0.01)
+    async with Hub(tmp_path) as hub:
+        task_id, fixer = await compensating(hub)
+        execute, tries = hub.executor.execute, 0
+
+        async def full(command: cmd.Command, *given: Any, **where: Any) -> Any:
+            nonlocal tries
+            tries += isinstance(command, cmd.MoveTurn)
+            if isinstance(command, cmd.MoveTurn) and tries < 4:
+                raise unavailable("Nothing was recorded: the disk is full.", "Make room, then try again.")
+            return await execute(command, *given, **where)
+
+        monkeypatch.setattr(hub.executor, "execute", full)
+        await leave(hub, fixer)
+        await has_turns(hub, hub.owner, [task_id, "the notice"])
+        assert tries == 5
+
+
+async def test_turns_that_a_stop_left_behind_are_moved_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Hub(tmp_path) as hub:
+        task_id, fixer = await compensating(hub)
+        monkeypatch.setattr(hub.first, "follow_left", lambda _: None)
+        await leave(hub, fixer)
+        await has_turns(hub, fixer, [task_id, "the notice"])
+    async with Hub(tmp_path, hub.store, hub.manual) as hub:
+        await has_turns(hub, hub.owner, [task_id, "the notice"])
 
 
 async def test_what_is_refused_before_it_began_has_failed_with_the_words_and_the_code_of_who_refused(
@@ -236,3 +306,34 @@ async def test_whom_a_person_drains_is_shown_as_draining_and_gets_nothing_new(tm
         await hub.executor.execute(drain, hub.guest().actor, workspace=hub.workspace)
         agent = hub.heads.directory.agents[anchored.agent]
         assert hub.routing.status(agent) == "draining"
+
+
+@pytest.mark.parametrize("mode", ["draining", "paused", "stopped"])
+@pytest.mark.parametrize("what", ["session", "agent", "workspace"])
+async def test_what_waits_for_a_spoke_that_a_person_holds_back_costs_no_attempt_and_goes_with_resume(
+    tmp_path: Path, what: str, mode: str
+) -> None:
+    async with Hub(tmp_path) as hub:
+        spoke = await hub.spoke("counter", "Count")
+        await hub.spoke("mender", "Mend")
+
+        async def say(mode: str) -> None:
+            said: dict[str, cmd.Command] = {
+                "session": cmd.SetSessionMode(session_id=spoke.session, mode=mode),
+                "agent": cmd.SetAgentMode(agent_id=spoke.agent, mode=mode),
+                "workspace": cmd.SetWorkspaceMode(workspace_id=hub.workspace, mode=mode),
+            }
+            await hub.executor.execute(said[what], hub.guest().actor, workspace=hub.workspace)
+
+        elsewhere = cmd.RegisterWorkspace(workspace_id=hub.id(Prefix.WORKSPACE), name="repo", root="/repo")
+        await hub.executor.execute(elsewhere, hub.guest().actor, workspace=elsewhere.workspace_id)
+        await say(mode)
+        sailed = await hub.sail(guest=hub.guest(workspace=elsewhere.workspace_id))
+        if what != "workspace":
+            assert (await hub.reaches_("Mend")).what == "result"  # whoever is not held back goes on
+        await hub.pass_time(1)
+        assert await hub.events(sailed.task_id) == ["TaskSubmitted"]
+        assert hub.routing.waits_for(hub.work(sailed.task_id)).startswith("registered for 'Count': @counter (draining")
+        await say("running")
+        assert (await hub.outcome(sailed.task_id))[-1].what == "result"
+        assert (await hub.events(sailed.task_id)).count("DeliveryLeased") == 1

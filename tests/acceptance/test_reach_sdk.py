@@ -99,14 +99,16 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def harbour_of(transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harbour]:
+async def harbour_of(
+    transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **limits: Any
+) -> AsyncIterator[Harbour]:
     home = tmp_path / "h"
     monkeypatch.setenv("TALLY_HOME", str(home))
     for name in ("TALLY_AGENT", "TALLY_SESSION", "TALLY_SOCKET"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     port = free_port()
-    haven = Haven(home, listen=True, callbacks=(f"http://127.0.0.1:{port}",))
+    haven = Haven(home, listen=True, callbacks=(f"http://127.0.0.1:{port}",), **limits)
     haven._settings = msgspec.structs.replace(haven._settings, listen=f"127.0.0.1:{free_port()}")
     async with haven:
         found = Harbour(haven, transport, tmp_path, port)
@@ -412,6 +414,53 @@ async def test_a_message_to_all_has_a_part_for_each_holder(local: Harbour) -> No
         found = await client.sail("Who", 1, to="all")
     assert sorted(str(one) for one in found.payload) == ["None", "s-1", "s-2"]
     assert sorted(type(one).__name__ for one in found.parts) == ["ReachRefused", "ReachResult", "ReachResult"]
+
+
+async def test_a_part_of_a_message_to_all_that_is_refused_is_its_error_and_the_others_run(local: Harbour) -> None:
+    def named(name: str) -> Any:
+        async def handle(message: ReachMessage) -> Any:
+            if message.payload != "ask all":
+                return name
+            async with local.client() as client:
+                found = await client.sail("Who", "who", to="all")
+            return [one.payload if isinstance(one, ReachResult) else one.code for one in found.parts]
+
+        return handle
+
+    for name in ("s-1", "s-2", "s-3"):
+        await local.spoke({"Who": named(name), f"Ask-{name}": named(name)}, name)
+    async with local.client() as client:
+        for asker, told in (("s-1", ["conflict", "s-2", "s-3"]), ("s-2", ["s-1", "conflict", "s-3"])):
+            assert (await client.sail(f"Ask-{asker}", "ask all")).payload == told, "it waits for this one itself"
+
+
+async def test_a_part_that_was_refused_is_told_once_the_message_is_sent_again_and_it_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled, free, gate = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def fill(_: ReachMessage) -> None:
+        filled.set()
+        await free.wait()
+
+    def named(name: str) -> Any:
+        async def handle(_: ReachMessage) -> str:
+            await gate.wait()
+            return name
+
+        return handle
+
+    async with harbour_of("unix", tmp_path, monkeypatch, push_queue=1) as local, local.client() as client:
+        await local.spoke({"Who": named("s-1"), "Fill": fill}, "s-1")
+        await local.spoke({"Who": named("s-2")}, "s-2")
+        filling = await client.sail("Fill", 1, wait=False)
+        await asyncio.wait_for(filled.wait(), PATIENCE)
+        handle = await client.sail("Who", 1, to="all", wait=False)
+        free.set()
+        await filling.result()
+        await handle.state()
+        gate.set()
+        assert (await handle.result()).payload == ["s-1", "s-2"]
 
 
 async def test_a_message_sent_by_a_handler_is_a_child_in_the_same_trace(local: Harbour) -> None:

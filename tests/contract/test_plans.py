@@ -66,7 +66,6 @@ INDEXES = {
     "inbox_turns": "tasks_open_turn",
     "board": "tasks_open_workspace",
     "board_every": "tasks_open",
-    "assigned": "tasks_open",
     "assigned_count": "tasks_open",
     "children": "tasks_parent",
     "held": "tasks_open_session",

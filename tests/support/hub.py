@@ -35,6 +35,7 @@ from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
 from tallystick.app.words import Words
 from tallystick.core import commands as cmd
+from tallystick.core import events as ev
 from tallystick.core.directory import Agent
 from tallystick.core.identity import Actor, ActorKind, Prefix
 from tallystick.core.limits import Limits
@@ -187,8 +188,8 @@ class Hub:
         self.desk = Desk(Services(**parts, **absent))  # type: ignore[arg-type]
         self.executor.follow = self._following().committed
         self.executor.refused = Refusals(self.executor, self.clock).refused
-        first = FirstThings(self.heads, self.executor, self.store, self.new_id, "owner", 1000)
-        self._services: list[Any] = [Record(self.store, self.heads, self.clock), self.executor, first]
+        self.first = FirstThings(self.heads, self.executor, self.store, self.new_id, "owner", 1000)
+        self._services: list[Any] = [Record(self.store, self.heads, self.clock), self.executor, self.first]
         self._services += [self.deliverer, self.duties]
 
     def _following(self) -> Following:
@@ -197,6 +198,7 @@ class Hub:
                 (LEASE_EVENTS, self.presence.leased),
                 (TASK_EVENTS, self.reaches.committed),
                 (OTHER_EVENTS, lambda _: self.deliverer.look()),
+                ((ev.AgentLeft,), lambda recorded: self.first.follow_left(recorded.stream)),
             ),
             rows=(
                 (TaskRow, self.presence.task_changed),

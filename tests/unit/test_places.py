@@ -27,6 +27,7 @@ from tests.build import (
     SECOND,
     SESSIONS,
     SHY,
+    SPOKE,
     WORKER,
     World,
     check_refusal,
@@ -104,6 +105,22 @@ def test_one_may_take_ones_own_old_name_back(world: World) -> None:
 
 def test_renaming_to_the_same_name_changes_nothing(world: World) -> None:
     assert isinstance(world.do(cmd.RenameAgent(agent_id=WORKER, alias="worker"), WORKER), Unchanged)
+
+
+@pytest.mark.parametrize("alias", ["another", "sp0ke"])
+def test_a_spoke_keeps_the_name_that_its_program_says(world: World, alias: str) -> None:
+    refused = refuses(world, ErrorCode.UNSUPPORTED, cmd.RenameAgent(agent_id=SPOKE, alias=alias))
+    assert "its own program says" in refused.message
+    assert "another spoke_id" in refused.remedy
+    assert world.directory.named(alias) is None
+    assert world.directory.agents[SPOKE].alias == "spoke"
+
+
+def test_what_became_a_spoke_may_get_back_the_name_that_it_had(world: World) -> None:
+    world.do(cmd.RenameAgent(agent_id=WORKER, alias="doer"), ANN)
+    world.do(join(WORKER, "doer", connection="spoke"), ANN)
+    world.do(cmd.RenameAgent(agent_id=WORKER, alias="worker"), ANN)
+    assert world.directory.named("worker") == WORKER
 
 
 def test_hostile_44_reported_7_the_name_of_one_who_left_is_a_tombstone(world: World) -> None:

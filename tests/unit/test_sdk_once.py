@@ -15,7 +15,7 @@ import pytest
 from tallystick import Capability, ReachMessage, ReachRefused, Spoke
 from tallystick.sdk import outbox, tables
 from tallystick.sdk.tables import Tables
-from tests.support.reach import ScriptedHub
+from tests.support.reach import BOUND, ScriptedHub
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -251,6 +251,53 @@ async def test_a_new_attempt_that_the_host_decided_on_runs_again(bench: Bench) -
     await bench.hub.deliver("Echo", 1, dedup_key="k", caller="ann", task_id=task, fence=2, attempt=2)
     await bench.hub.got("RESULT")
     assert bench.ran == [1, 1]
+
+
+class Stubborn:
+    """A handler that is asked to stop and goes on until the test lets it end, the first time."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.runs = 0
+
+    def in_a_thread(self, message: ReachMessage) -> Any:
+        self.runs += 1
+        self.gate.wait(BOUND)
+        return self.runs
+
+    async def as_a_coroutine(self, message: ReachMessage) -> Any:
+        self.runs += 1
+        if self.runs == 1:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.to_thread(self.gate.wait, BOUND)
+        return self.runs
+
+
+@pytest.mark.parametrize("kind", ["in_a_thread", "as_a_coroutine"])
+@pytest.mark.parametrize("delivery", ["dlv_1", "dlv_2"])
+async def test_what_is_to_be_done_anew_while_its_dropped_handler_still_runs_waits_for_that(
+    tmp_path: Path, kind: str, delivery: str
+) -> None:
+    stubborn, hub = Stubborn(), ScriptedHub()
+    offered, store = [Capability("Echo", concurrency=4, idempotent=True)], tmp_path / "echo.db"
+    hub.resume["dlv_1"] = "drop"
+    given = {"task_id": "tsk_1", "msg_id": "msg_1", "dedup_key": "k"}
+    async with Spoke("echo-1", offered, {"Echo": getattr(stubborn, kind)}, store=store, link=hub.dial) as spoke:
+        await hub.deliver("Echo", 1, delivery="dlv_1", **given)
+        await hub.until(lambda: stubborn.runs == 1)
+        hub.cut()
+        await hub.until(lambda: spoke._running.works._by_delivery["dlv_1"].is_stopping)
+        await hub.deliver("Echo", 1, delivery=delivery, fence=3, **given)
+        refused = (await hub.got("FAIL"))["body"]
+        assert (refused["of"], refused["code"]) == ("SAIL", "unavailable")
+        stubborn.gate.set()
+        await hub.until(lambda: not spoke._running.works._tasks)
+        await hub.deliver("Echo", 1, delivery=delivery, fence=5, **given)
+        result = (await hub.got("RESULT"))["body"]
+    assert (result["delivery"], result["fence"], result["payload"]) == (delivery, 5, 2)
+    assert hub.count("RESULT") == 1
 
 
 async def test_changes_are_made_although_the_host_has_not_acknowledged_the_result_before(bench: Bench) -> None:

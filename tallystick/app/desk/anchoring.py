@@ -137,7 +137,7 @@ class Anchoring(Ground):
         known, agent = self.directory.sessions.get(session), self._behind(session)
         if known is None or agent is None:
             return False
-        return known.mode == agent_mode(agent, self.directory, known.workspace) == "running"
+        return agent_mode(agent, self.directory, known.workspace, session) == "running"
 
     def _behind(self, session: str) -> Agent | None:
         known = self.directory.sessions.get(session)

@@ -101,6 +101,16 @@ class Sail(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Refuse it as offline where no holder can be expected back."""
 
 
+class PartRefused(Form, frozen=True, kw_only=True):
+    """A part of a message to all that was refused, and so is no task."""
+
+    index: int
+    """Its place among all parts, in the order of the holders, from 0."""
+    code: str
+    message: str
+    remedy: str
+
+
 class Sailed(Form, frozen=True, kw_only=True):
     """What a message has become, after the commit."""
 
@@ -112,6 +122,8 @@ class Sailed(Form, frozen=True, kw_only=True):
     promise: str
     tasks: tuple[str, ...] = ()
     """With `all`: one task for each holder, `task_id` being the first."""
+    refused: tuple[PartRefused, ...] = ()
+    """With `all`: the parts that are no task. Where every part is refused, so is the message."""
 
 
 class Reached(Form, frozen=True, kw_only=True):

@@ -46,11 +46,12 @@ class Reaching(Anchoring, RouteTable, Evidence):
         inputs = await self._inputs(guest, form, msg_id, to[0])
         address = addressed(form.capability, found)
         messages = [self._message(guest, form, msg_id, trace, holder, address, inputs) for holder in to]
+        execute = self.s.executor.execute
         if len(messages) == 1:
-            outcomes = [await self.s.executor.execute(messages[0], actor)]
-        else:
-            outcomes = await asyncio.gather(*[self.s.executor.execute(message, actor) for message in messages])
-        return self._sailed(guest, outcomes, msg_id)
+            return self._sailed(guest, [await execute(messages[0], actor)], msg_id)
+        told = await asyncio.gather(*[execute(message, actor) for message in messages], return_exceptions=True)
+        outcomes, refused = _apart(told)
+        return self._sailed(guest, outcomes, msg_id, refused)
 
     def _check(self, form: reach.Sail) -> None:
         limits = self.s.limits
@@ -206,7 +207,9 @@ class Reaching(Anchoring, RouteTable, Evidence):
                 "Refer to the part that is needed, or put it where the other side can read it and give a URL.",
             )
 
-    def _sailed(self, guest: Guest, outcomes: list[Outcome], msg_id: str) -> reach.Sailed:
+    def _sailed(
+        self, guest: Guest, outcomes: list[Outcome], msg_id: str, refused: tuple[reach.PartRefused, ...] = ()
+    ) -> reach.Sailed:
         works = [outcome.work for outcome in outcomes if outcome.work is not None]
         first = works[0].task
         self.remember(guest, first.task_id)
@@ -219,6 +222,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
             link=link_of(works[0]).value,
             promise=first.promise,
             tasks=tuple(work.task.task_id for work in works) if len(works) > 1 else (),
+            refused=refused,
         )
 
     def _remember_message(self, guest: Guest, msg_id: str, task_id: str) -> None:
@@ -307,6 +311,20 @@ class Reaching(Anchoring, RouteTable, Evidence):
             if work is not None and work.task.messages[0].message_id == message:
                 return work.task.task_id
         raise not_found(f"There is no open message {short(message)} of yours.", "List yours with `tally board`.")
+
+
+def _apart(told: Sequence[Outcome | BaseException]) -> tuple[list[Outcome], tuple[reach.PartRefused, ...]]:
+    """What was stored of a message to all, and what was refused. Raises the first refusal where nothing was stored, and
+    whatever is no refusal."""
+    outcomes = [one for one in told if isinstance(one, Outcome)]
+    for one in told:
+        if isinstance(one, BaseException) and not (outcomes and isinstance(one, Refused)):
+            raise one
+    refused = [(index, one) for index, one in enumerate(told) if isinstance(one, Refused)]
+    return outcomes, tuple(
+        reach.PartRefused(index=index, code=one.code.value, message=one.message, remedy=one.remedy)
+        for index, one in refused
+    )
 
 
 def _key(form: reach.Sail, msg_id: str, holder: Holder | None) -> str:

@@ -41,7 +41,8 @@ def decide(
     check(task, command, ctx, row)
     if isinstance(command, cmd.LeaseDelivery):
         agent = ctx.directory.agents.get(command.recipient or task.assignee)
-        check_may_start(task, agent_mode(agent, ctx.directory, task.workspace) if agent else "running", ctx)
+        mode = agent_mode(agent, ctx.directory, task.workspace, command.session) if agent else "running"
+        check_may_start(task, mode, ctx)
     move = moves.MOVES.get(type(command))
     return move(work, command, ctx) if move else None
 

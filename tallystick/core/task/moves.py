@@ -16,7 +16,7 @@ from tallystick.core.failure import would_fail
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
-from tallystick.core.route import agent_mode, strictest
+from tallystick.core.route import agent_mode
 from tallystick.core.state import Context, Task, Unchanged, Work, same_place
 from tallystick.core.task import handover, prompts, results
 from tallystick.core.task.ground import (
@@ -98,9 +98,7 @@ def _comes_clear(work: Work, ctx: Context) -> bool:
 
 
 def _mode_for(task: Task, agent: Any, ctx: Context) -> str:
-    session = ctx.directory.sessions.get(ctx.actor.session)
-    said = agent_mode(agent, ctx.directory, task.workspace) if agent else ctx.directory.mode
-    return strictest(said, session.mode) if session is not None else said
+    return agent_mode(agent, ctx.directory, task.workspace, ctx.actor.session) if agent else ctx.directory.mode
 
 
 def _claim_again(task: Task, c: cmd.ClaimTask, ctx: Context) -> Unchanged | None:

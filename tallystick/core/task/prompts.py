@@ -58,8 +58,7 @@ def start(work: Work, c: cmd.StartTurn, ctx: Context) -> ev.TurnStarted:
 
 def is_held_back(task: Task, agent: Agent, session: str, directory: Directory) -> bool:
     """Whether a person paused or stopped the task, its session, or what these belong to: no prompt goes out."""
-    state = directory.sessions.get(session)
-    modes = {agent_mode(agent, directory, task.workspace), task.mode, state.mode if state else "running"}
+    modes = {agent_mode(agent, directory, task.workspace, session), task.mode}
     return bool(modes & {"paused", "stopped"})
 
 

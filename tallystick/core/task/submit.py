@@ -92,10 +92,8 @@ def promise(agent: Agent | None, asked: Asked | None, ctx: Context, session: str
     """What can be promised for this recipient now, and for that very session of it where one is named."""
     if agent is None:
         return routing.promise(asked, ctx) if asked is not None else Promise.MAILBOX
-    known, named = agent.agent_id, ctx.directory.sessions.get(session)
-    if named is not None and named.mode != "running":
-        return Promise.OFFLINE if named.mode == "stopped" else Promise.MAILBOX
-    return promise_to(agent, ctx.directory, live=known in ctx.live, reachable=known in ctx.reachable)
+    known = agent.agent_id
+    return promise_to(agent, ctx.directory, live=known in ctx.live, reachable=known in ctx.reachable, session=session)
 
 
 def _again(c: cmd.SubmitTask, first: Task) -> Unchanged:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from tallystick.app.desk.reach import PartRefused as Told
 from tallystick.core.errors import ErrorCode, Refused
-from tallystick.edge.spoke.frames import Refusal
+from tallystick.edge.spoke.frames import PartRefused, Refusal
 
 ERRORS: Final[dict[ErrorCode, str]] = {
     ErrorCode.INVALID: "invalid",
@@ -35,3 +36,9 @@ def refusal(refused: Refused, of: str = "", delivery: str = "") -> Refusal:
     """The body of a FAIL. Lone surrogates, which JSON cannot carry, become escapes."""
     message, remedy = (text.encode("utf-8", "backslashreplace").decode() for text in (refused.message, refused.remedy))
     return Refusal(code=ERRORS[refused.code], message=message, remedy=remedy, of=of, delivery=delivery)
+
+
+def part_refused(told: Told) -> PartRefused:
+    """The same of a part of a message to all, for its ACK."""
+    said = refusal(Refused(ErrorCode(told.code), told.message, told.remedy))
+    return PartRefused(index=told.index, code=said.code, message=said.message, remedy=said.remedy)

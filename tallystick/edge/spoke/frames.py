@@ -206,6 +206,15 @@ class Resume(Shape, frozen=True):
     do: Literal["resend", "go_on", "drop"]
 
 
+class PartRefused(Shape, frozen=True):
+    """A part of a message to all that was refused, and so is no task."""
+
+    index: int
+    code: str
+    message: str
+    remedy: str
+
+
 class Ack(Shape, frozen=True):
     """ACK: `of` is what is acknowledged. The rest stands where it means something, as the table of frames says."""
 
@@ -225,6 +234,8 @@ class Ack(Shape, frozen=True):
     link: str = ""
     promise: str = ""
     tasks: tuple[str, ...] = ()
+    refused: tuple[PartRefused, ...] = ()
+    """Of a message to all: the parts that are no task, each with its place (`index`) among all parts, from 0."""
     bytes: _Bytes = b""
     """Of FETCH, as base64."""
     size: int = 0

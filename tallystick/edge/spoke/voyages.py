@@ -11,6 +11,7 @@ from tallystick.app.desk import reach
 from tallystick.app.desk.interface import Guest
 from tallystick.core.errors import invalid, unavailable
 from tallystick.edge.spoke import frames as f
+from tallystick.edge.spoke.errors import part_refused
 from tallystick.edge.spoke.seen import Outcome
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ class Voyages:
     """What one program waits for, by message."""
 
     def __init__(self) -> None:
-        self.open: set[str] = set()
-        """Messages whose outcome is waited for."""
+        self.open: set[tuple[str, str]] = set()
+        """Messages whose outcome is waited for, each with its task."""
         self._told: dict[str, tuple[Guest, list[Outcome]]] = {}
         """By message: who waits for it, and outcomes that the program was told and has not acknowledged."""
 
@@ -77,6 +78,7 @@ async def sail(visit: Visit, frame: f.Frame) -> f.Ack:
         link=sailed.link,
         promise=sailed.promise,
         tasks=sailed.tasks,
+        refused=tuple(map(part_refused, sailed.refused)),
     )
 
 
@@ -98,19 +100,20 @@ async def settle(visit: Visit, frame: f.Frame) -> f.Ack:
 
 
 async def follow(visit: Visit, sail: f.Frame, ack: f.Ack) -> None:
-    """Tell what becomes of a message that was taken; of one that is told already nothing is told twice."""
-    msg_id, waited_for = sail.header.msg_id, visit.voyages.open
-    if msg_id in waited_for:
+    """Tell what becomes of a message that was taken; of a task that is told already nothing is told twice."""
+    guest = await visit.guest()
+    await asyncio.gather(*(_once(visit, guest, sail, task_id, ack) for task_id in ack.tasks or (ack.task_id,)))
+
+
+async def _once(visit: Visit, guest: Guest, sail: f.Frame, task_id: str, ack: f.Ack) -> None:
+    waited_for, part = visit.voyages.open, (sail.header.msg_id, task_id)
+    if part in waited_for:
         return
-    waited_for.add(msg_id)
+    waited_for.add(part)
     try:
-        guest = await visit.guest()
-        if ack.tasks:
-            await asyncio.gather(*(_tell(visit, guest, sail, task_id, ack) for task_id in ack.tasks))
-        else:
-            await _tell(visit, guest, sail, ack.task_id, ack)
+        await _tell(visit, guest, sail, task_id, ack)
     finally:
-        waited_for.discard(msg_id)
+        waited_for.discard(part)
 
 
 async def _tell(visit: Visit, guest: Guest, sail: f.Frame, task_id: str, ack: f.Ack) -> None:

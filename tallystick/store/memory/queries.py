@@ -217,7 +217,8 @@ def delivery(tables: Tables, *, delivery_id: str) -> list[Line]:
 @_named
 def in_hand(tables: Tables, *, party: str) -> list[Line]:
     """Open tasks for a capability that a holder was handed."""
-    return [row for row in assigned(tables, party=party) if row["session"] and row["capability"]]
+    mine = _rows(tables, "tasks", open=1, assignee=party)
+    return [row for row in mine if row["session"] and row["capability"]]
 
 
 @_named
@@ -265,12 +266,6 @@ def failed(tables: Tables, *, limit: int) -> list[Line]:
 
 
 @_named
-def assigned(tables: Tables, *, party: str) -> list[Line]:
-    """Open tasks of an assignee."""
-    return _rows(tables, "tasks", open=1, assignee=party)
-
-
-@_named
 def assigned_count(tables: Tables, *, party: str) -> list[Line]:
     """How many open tasks an assignee has."""
     return [{"count": len(_rows(tables, "tasks", open=1, assignee=party))}]
@@ -280,12 +275,6 @@ def assigned_count(tables: Tables, *, party: str) -> list[Line]:
 def requested(tables: Tables, *, party: str) -> list[Line]:
     """Open tasks of a requester."""
     return _rows(tables, "tasks", open=1, requester=party)
-
-
-@_named
-def reviewing(tables: Tables, *, party: str) -> list[Line]:
-    """Open tasks of a reviewer."""
-    return _rows(tables, "tasks", open=1, reviewer=party) if party else []
 
 
 @_named

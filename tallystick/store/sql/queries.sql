@@ -134,17 +134,11 @@ SELECT * FROM tasks
 WHERE (state = 'failed' OR (state = 'input_required' AND reason = 'unverified')) AND task_id > ''
 ORDER BY task_id DESC LIMIT :limit;
 
--- name: assigned
-SELECT * FROM tasks INDEXED BY tasks_open WHERE assignee = :party AND open = 1 ORDER BY task_id;
-
 -- name: assigned_count
 SELECT count(*) AS count FROM tasks INDEXED BY tasks_open WHERE assignee = :party AND open = 1;
 
 -- name: requested
 SELECT * FROM tasks INDEXED BY tasks_open WHERE requester = :party AND open = 1 ORDER BY task_id;
-
--- name: reviewing
-SELECT * FROM tasks INDEXED BY tasks_open WHERE reviewer = :party AND reviewer > '' AND open = 1 ORDER BY task_id;
 
 -- name: sessioned
 SELECT * FROM tasks INDEXED BY tasks_open_session WHERE open = 1 AND session > '' ORDER BY session, task_id;
