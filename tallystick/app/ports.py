@@ -81,6 +81,8 @@ class Job(msgspec.Struct, frozen=True):
     """What it is for (a task id), kept with the job so that a later host can tell."""
     log: str = ""
     """Where its errors go, for one that is spoken with."""
+    gated: bool = False
+    """Its command begins once it is let go, and not before."""
 
 
 class JobResult(msgspec.Struct, frozen=True):
@@ -132,6 +134,15 @@ class Runner(Protocol):
 
     async def started(self, job_id: str) -> int:
         """Wait until the command of a job runs; its process id, 0 where it never did."""
+        ...
+
+    async def ready(self, job_id: str) -> int:
+        """Wait until a gated job can be let go; the process id of what stands for it (the command itself where it was
+        let go before), 0 where it ended without having come so far."""
+        ...
+
+    def let_go(self, job_id: str) -> None:
+        """A gated job that is ready begins. Once more is nothing more."""
         ...
 
     async def open(self, job: Job) -> Pipes:

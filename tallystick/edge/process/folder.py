@@ -99,6 +99,7 @@ class Folder:
             "filter": bool(program_filter),
             "pipes": pipes or {},
             "log": job.log,
+            "gated": job.gated,
         }
         try:
             self._write("job.json", msgspec.json.encode(about))

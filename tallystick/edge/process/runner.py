@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
@@ -71,17 +71,31 @@ class ProcessRunner:
 
     async def started(self, job_id: str) -> int:
         """Wait until the command of a job runs; its process id, 0 where it ended without having been started."""
+        return await self._noted(job_id, lambda kept: kept.main)
+
+    async def ready(self, job_id: str) -> int:
+        """Wait until a gated job can be let go; the process id of its keeper, or of the command where it was let go
+        before, 0 where it ended without having come so far."""
+        return await self._noted(job_id, lambda kept: kept.main or kept.pid)
+
+    async def _noted(self, job_id: str, pid: Callable[[Kept], int]) -> int:
+        """What the keeper notes, once it does; 0 where it is gone and has not."""
         folder = Folder(self._jobs, job_id)
         launched = self._launched.get(job_id)
         if launched:
             await launched.wait()
         while True:
             kept = folder.kept()
-            if kept and kept.main:
-                return kept.main
-            if not folder.is_kept():
-                return 0
+            found = pid(kept) if kept else 0
+            if found or not folder.is_kept():
+                return found
             await asyncio.sleep(POLL_SECONDS / 5)
+
+    def let_go(self, job_id: str) -> None:
+        """The command of a gated job begins; nothing where it has."""
+        kept = Folder(self._jobs, job_id).kept()
+        if kept and not kept.main:
+            _send(kept.pid, kept.start, signal.SIGUSR1)
 
     async def adopt(self, job_id: str) -> JobResult:
         """Wait for a job that an earlier host started, and collect its result; it can be read again until `forget`.
