@@ -364,11 +364,10 @@ class Deliverer:
 
     async def _envelope(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str) -> Envelope:
         delivery = work.delivery(delivery_id)
-        handed = work.assignment if purpose else delivery
         return Envelope(
             delivery_id=delivery_id,
             task_id=work.task.task_id,
-            intent_id=handed.intent_id if handed else "",
+            intent_id=delivery.intent_id if delivery else "",
             session=work.task.session if purpose or not delivery else delivery.session,
             fence=work.task.fence,
             agent=agent,
@@ -391,14 +390,14 @@ class Deliverer:
                 self._reached("deliver.mid_recovery")
 
     async def _go_on(self, agent: Agent) -> None:
-        """Tasks that its sessions hold and that need another prompt: an answer came, a check failed."""
+        """Tasks that its sessions hold and that need another prompt: an answer came, a check failed. Whatever the
+        prompt hands over, it is the same attempt that goes on: one push at a time, ended with the work itself."""
         for work in await self._with(agent):
-            purpose = wanted(work)
+            purpose, assignment = wanted(work), work.assignment
             if not purpose or self.prompts.waits(work.task.task_id) or self._is_held_back(work, agent):
                 continue
-            delivery_id = _handed(work, purpose)
-            if delivery_id not in self._pushes:
-                self._push(agent, work, delivery_id, adopted=False, purpose=purpose)
+            if assignment is not None and assignment.delivery_id not in self._pushes:
+                self._push(agent, work, assignment.delivery_id, adopted=False, purpose=purpose)
 
     async def _with(self, agent: Agent) -> list[Work]:
         rows = await self._store.query("sessioned")
@@ -448,12 +447,6 @@ class Deliverer:
         if not assignment.intent_id:
             return True
         return await self._transports[agent.connection].end(assignment.delivery_id)
-
-
-def _handed(work: Work, purpose: str) -> str:
-    """What a further prompt hands over: the newest answer, else the work itself."""
-    kinds = ("answer",) if purpose == "answer" else ("assignment", "change")
-    return next((d.delivery_id for d in reversed(work.deliveries) if d.kind in kinds), "")
 
 
 def intent_of(work: Work, delivery_id: str) -> str:
