@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 
 from tallystick.app.desk import forms
+from tallystick.core.identity import short
+from tallystick.wire import WireError
+from tests.support.driven import DONE, TAKE, Stage
 from tests.support.ends import PATIENCE, Haven
+from tests.support.hosts import eventually
 from tests.support.places import Place
+from tests.support.town import Town
 
 
 def test_a_command_that_changes_nothing_where_a_change_was_asked_for_fails() -> None:
@@ -59,6 +64,33 @@ async def test_nothing_runs_of_what_is_taken_back_before_it_began_and_it_is_trie
         assert (said, shown.state) == (["IDLE"], "completed")
         assert os.read(counted, 100) == b"ran\n"
         os.close(counted)
+
+
+def test_a_command_is_joined_by_another_connection_once_it_has_nothing_in_hand() -> None:
+    with Town() as town:
+        name = town.command("echo >{runs}; read _ <{gate}; echo done")
+        with town.fifo(name, "gate") as gate, town.fifo(name, "runs") as runs:
+            task = town.task(name)
+            eventually(runs.lines, "the run")
+            refused = town.refused("join", name=name, wake="/bin/true")
+            assert (refused.code, short(task) in refused.message) == ("conflict", True)
+            gate.open()
+            town.until(task, "completed")
+        assert town.call("join", name=name, wake="/bin/true")["connection"] == "wake"
+
+
+def test_a_driven_session_that_waits_for_an_answer_keeps_its_agents_connection() -> None:
+    with Stage() as stage:
+        assert stage.start()
+        stage.driven()
+        stage.plan(again=[DONE])
+        task = stage.ask(TAKE, {"call": "question", "args": {"text": "Which one?"}})
+        stage.until(task, "input_required/question")
+        with pytest.raises(WireError, match=short(task)):
+            stage.call("join", name="reviewer", wake="/bin/true")
+        stage.call("answer", task=task, text="That one.")
+        stage.until(task, "completed")
+        assert stage.call("join", name="reviewer", wake="/bin/true")["connection"] == "wake"
 
 
 def command(runs: Path) -> Path:
