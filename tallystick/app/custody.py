@@ -192,11 +192,19 @@ class Hints:
     Raised before the commit and lowered after it, so a hint never says less than the log; counted anew at start.
     """
 
-    def __init__(self, home: Path, path_of: Callable[[str, str], str], heads: Heads, views: Views) -> None:
+    def __init__(
+        self,
+        home: Path,
+        path_of: Callable[[str, str], str],
+        heads: Heads,
+        views: Views,
+        diagnostics: Diagnostics,
+    ) -> None:
         self._home = home
         self._path_of = path_of
         self._heads = heads
         self._views = views
+        self._diagnostics = diagnostics
         self._dirty: set[str] = set()
         self._clients: dict[str, str] = {}
         self._looked_in: Directory | None = None
@@ -264,7 +272,11 @@ class Hints:
             self._wake.clear()
             for client in list(self._dirty):
                 self._dirty.discard(client)
-                await self._lower(client)
+                try:
+                    await self._lower(client)
+                except Exception as error:  # noqa: BLE001 - it says too much until it is counted at the next change
+                    self._diagnostics.failure("hints", error)
+                    self._dirty.add(client)
 
     async def _lower(self, client: str) -> None:
         self._raised.discard(client)

@@ -278,7 +278,7 @@ class Executor:
         for decided, record in zip(batch, recorded, strict=True):
             try:
                 self.follow(record, decided.entry.rows)
-            except Exception as error:  # noqa: BLE001 - it is committed: whoever follows looks again by itself
+            except Exception as error:  # noqa: BLE001 - it is committed, whatever becomes of who is told
                 self.stumbled("follow", error)
 
     def _fail(self, batch: list[_Decided], error: Exception) -> None:

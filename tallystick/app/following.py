@@ -28,9 +28,20 @@ TOKEN_EVENTS: Final = (ev.SpokeTokenMade, ev.SpokeTokenRemoved)
 
 
 class Following:
-    """Tells of each commit whoever it concerns: first of its event, then of its rows, then of both together."""
+    """Tells of each commit whoever it concerns: first of its event, then of its rows, then of both together.
 
-    def __init__(self, events: Iterable[OnEvent], rows: Iterable[OnRow], commits: Iterable[OnCommit] = ()) -> None:
+    One that fails costs nobody else what it is told, which for some (a client that waits) is told only once. `stumbled`
+    gets where it was, and why."""
+
+    def __init__(
+        self,
+        events: Iterable[OnEvent],
+        rows: Iterable[OnRow],
+        commits: Iterable[OnCommit] = (),
+        *,
+        stumbled: Callable[[str, Exception], object],
+    ) -> None:
+        self._stumbled = stumbled
         self._events: dict[type[Any], list[Callable[[ev.Recorded], None]]] = {}
         self._rows: dict[type[Row], list[Callable[[Any], None]]] = {}
         self._commits = list(commits)
@@ -43,9 +54,18 @@ class Following:
     def committed(self, recorded: ev.Recorded, rows: tuple[Row, ...]) -> None:
         """An event was committed, with the rows that follow from it."""
         for tell in self._events.get(type(recorded.event), ()):
-            tell(recorded)
+            try:
+                tell(recorded)
+            except Exception as error:  # noqa: BLE001 - it is committed, and the others have to know
+                self._stumbled("follow", error)
         for row in rows:
             for tell_row in self._rows.get(type(row), ()):
-                tell_row(row)
+                try:
+                    tell_row(row)
+                except Exception as error:  # noqa: BLE001 - likewise
+                    self._stumbled("follow", error)
         for tell_all in self._commits:
-            tell_all(recorded, rows)
+            try:
+                tell_all(recorded, rows)
+            except Exception as error:  # noqa: BLE001 - likewise
+                self._stumbled("follow", error)

@@ -39,6 +39,7 @@ class Gather:
             cmd.ApproveResult: self._children,
             cmd.CancelTask: self._children,
             cmd.SettleDoubt: self._children,
+            cmd.SettleTrace: self._parts,
             cmd.SubmitTask: self._for_submit,
             cmd.ReassignTask: self._for_reassign,
             cmd.LapseLease: self._lease,
@@ -56,6 +57,18 @@ class Gather:
 
     async def _children(self, c: cmd.TaskCommand, _actor: Actor, _work: Work | None) -> Facts:
         return {"open_children": await self._heads.children.of(c.task_id)}
+
+    async def _parts(self, _c: cmd.SettleTrace, _actor: Actor, work: Work | None) -> Facts:
+        """What is open of a trace. The store may not show what is committed during the look: of that the heads know."""
+        trace = work.task.trace if work else ""
+        pending = set(self._heads.pending)
+        rows = await self._store.query("in_trace", trace=trace)
+        is_open = {str(row["task_id"]): bool(row["open"]) for row in rows}
+        for task_id in pending:
+            known = self._heads.remembered(task_id)
+            if known is not None and known.task.trace == trace:
+                is_open[task_id] = known.task.open
+        return {"open_parts": tuple(sorted(task_id for task_id, found in is_open.items() if found))}
 
     async def _lease(self, _c: cmd.LapseLease, _actor: Actor, work: Work | None) -> Facts:
         left = self._presence.lease_left(work.task) if work else 0.0

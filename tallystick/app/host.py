@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.home import HomeGuard
@@ -45,6 +45,7 @@ class Host:
         """Start, call `ready`, serve until asked to stop, stop. Raises what a service refused at its start."""
         self._stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._unforeseen)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.request_stop, signal.Signals(number).name)
         running: list[Service] = []
@@ -58,6 +59,14 @@ class Host:
         finally:
             self.diagnostics.record("host stopping", reason=self._reason)
             await self._end(running)
+
+    def _unforeseen(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What was done behind everybody's back and failed, with nobody to tell: a task or a callback."""
+        error = context.get("exception")
+        if isinstance(error, Exception):
+            self.diagnostics.failure(str(context.get("message", "")), error)
+        else:
+            self.diagnostics.record("event loop", detail=str(context.get("message", "")))
 
     async def _end(self, running: list[Service]) -> None:
         for service in reversed(running):

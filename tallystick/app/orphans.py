@@ -8,7 +8,7 @@ from pathlib import Path
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.heads import Heads
 from tallystick.app.ports import Git, Runner, RunningJob
-from tallystick.app.verify import check_job
+from tallystick.app.verify import SETUPS, check_job
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Prefix, is_id
 from tallystick.core.model import Reason
@@ -36,9 +36,8 @@ class Orphans:
             else:
                 awaited.add(job.job_id)
                 self._ending.append(asyncio.create_task(self._end(job.job_id)))
-        kept = {name.removesuffix("-setup") for name in awaited}
         sessions = self._heads.committed_directory.sessions
-        kept |= {name for name, session in sessions.items() if not session.ended}
+        kept = awaited | {name for name, session in sessions.items() if not session.ended}
         for name in await asyncio.to_thread(_names, self._trees):
             if name not in kept:
                 await self._remove(name)
@@ -61,9 +60,10 @@ class Orphans:
         if job.job_id.startswith("run-"):
             delivery = work.delivery(job.job_id.removeprefix("run-"))
             return delivery is not None and delivery.in_flight
-        name = check_job(work.task)
+        if job.job_id.startswith(SETUPS) and not job.finished:
+            return True  # what it makes is kept, whoever it was begun for: other checks wait for it or will need it
         waits = work.task.open and Reason.CHECKING in (work.task.reason, work.task.resume_reason)
-        return waits and job.job_id in (name, f"{name}-setup")
+        return waits and (job.job_id == check_job(work.task) or job.job_id.startswith(SETUPS))
 
     async def _end(self, job_id: str) -> None:
         try:

@@ -18,7 +18,10 @@ from tallystick.core.events import Text
 from tallystick.core.identity import HOST, Actor, ActorKind, Assertion, Prefix
 from tallystick.core.limits import Limits
 from tallystick.core.model import Fact, Reason
+from tallystick.core.route import is_stopped
 from tallystick.core.state import Delivery, Work
+
+STOPPED = "A person stopped it while it ran."
 
 
 class Outcomes:
@@ -53,10 +56,11 @@ class Outcomes:
         if receipt.outcome == "returned" and not await self._has_begun(task_id, delivery_id):
             await self.tell(self._return(work, delivery_id, receipt.detail), HOST)
             return
-        if receipt.outcome != "submitted" and agent.connection == DOOR and await self._is_in_doubt(task_id):
+        asked = agent.connection == DOOR and await self._is_in_doubt(task_id, delivery_id)
+        if asked and receipt.outcome != "submitted":
             await self.tell(self._failed_after_all(task_id, receipt), HOST)
             return
-        if receipt.outcome == "failed" and not await self._has_begun(task_id, delivery_id):
+        if receipt.outcome == "failed" and await self._is_ahead(task_id, delivery_id):
             await self.tell(self._refused(task_id, receipt), HOST)  # nobody holds it, so nobody else can say so
             return
         actor = Actor(
@@ -69,7 +73,7 @@ class Outcomes:
         try:
             await self.tell(self._result(work, receipt), actor)
         except Refused as refusal:
-            await self._fall_short(task_id, receipt, refusal)
+            await self._not_taken(agent, task_id, delivery_id, receipt, refusal)
 
     def _refused(self, task_id: str, receipt: Receipt) -> cmd.FailTask:
         """It cannot be done as it was asked, and never began."""
@@ -87,9 +91,11 @@ class Outcomes:
             return False
         return True
 
-    async def _is_in_doubt(self, task_id: str) -> bool:
+    async def _is_in_doubt(self, task_id: str, delivery_id: str) -> bool:
+        """Whether a person was asked what became of this very attempt."""
         work = await self._heads.work(task_id)
-        return work is not None and work.task.reason is Reason.UNVERIFIED
+        handed = _handed(work, delivery_id)
+        return work is not None and work.task.reason is Reason.UNVERIFIED and handed is not None and handed.in_flight
 
     def _failed_after_all(self, task_id: str, receipt: Receipt) -> cmd.SettleDoubt:
         """A spoke that is back tells that it failed, after a person was asked: nobody has to look any more."""
@@ -108,10 +114,20 @@ class Outcomes:
         retry_at = self._retry_at(work.delivery(delivery_id))
         return cmd.ReturnDelivery(task_id=work.task.task_id, delivery_id=delivery_id, retry_at=retry_at, detail=detail)
 
-    async def _fall_short(self, task_id: str, receipt: Receipt, refusal: Refused) -> None:
-        """It ended, and what it did is no result (no change, nothing said): a command cannot be told to try again."""
-        text = Text(body=refusal.message)
-        await self.tell(cmd.FailTask(task_id=task_id, text=text, run=receipt.run), HOST)
+    async def _not_taken(
+        self, agent: Agent, task_id: str, delivery_id: str, receipt: Receipt, refusal: Refused
+    ) -> None:
+        """The rules do not take what it ended with. Where the task waits for that no more (somebody else has it, it was
+        called off), nothing follows; where a person stopped it, nobody knows; else it is no result (no change, nothing
+        said), and a command cannot be told to try again."""
+        work = await self._heads.work(task_id)
+        handed = _handed(work, delivery_id)
+        if work is None or handed is None or not handed.in_flight or work.task.cancel_requested_at:
+            raise refusal
+        if is_stopped(agent.agent_id, handed.session, work.task.workspace, self._heads.directory):
+            await self.tell(cmd.DoubtTask(task_id=task_id, detail=STOPPED), HOST)
+            return
+        await self.tell(cmd.FailTask(task_id=task_id, text=Text(body=refusal.message), run=receipt.run), HOST)
 
     async def tell(self, command: cmd.Command, actor: Actor) -> None:
         """Record what has happened, also where that takes long."""
@@ -122,6 +138,12 @@ class Outcomes:
         work = await self._heads.work(task_id)
         delivery = work.delivery(delivery_id) if work else None
         return delivery is not None and delivery.in_flight and delivery.fact is Fact.WORKING
+
+    async def _is_ahead(self, task_id: str, delivery_id: str) -> bool:
+        """Whether it was sent, and nobody has begun it."""
+        work = await self._heads.work(task_id)
+        delivery = work.delivery(delivery_id) if work else None
+        return delivery is not None and delivery.in_flight and delivery.fact is not Fact.WORKING
 
     async def _has_begun(self, task_id: str, delivery_id: str) -> bool:
         work = await self._heads.work(task_id)
@@ -162,6 +184,14 @@ class Outcomes:
             await self._executor.execute(doubt, HOST)
         except Refused as refusal:
             self._diagnostics.record("doubt refused", task=task_id, detail=str(refusal))
+
+
+def _handed(work: Work | None, delivery_id: str) -> Delivery | None:
+    """The attempt at the work itself that a push is about: an answer goes to whoever has that in hand."""
+    delivery = work.delivery(delivery_id) if work is not None else None
+    if work is None or delivery is None or delivery.kind in ("assignment", "change"):
+        return delivery
+    return work.assignment
 
 
 def _session_of(work: Work, delivery_id: str) -> str:

@@ -100,6 +100,8 @@ class JobResult(msgspec.Struct, frozen=True):
     stderr_info: Output = NO_OUTPUT
     level: str = "none"
     """`E3` with an operating-system sandbox, `none` without."""
+    seconds: float = 0.0
+    """The time limit that it had."""
     timed_out: bool = False
     canceled: bool = False
     not_started: str = ""

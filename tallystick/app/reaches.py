@@ -33,7 +33,10 @@ class Reaches:
     def committed(self, recorded: ev.Recorded) -> None:
         """An event of a task is durable."""
         for reader in self._readers.get(recorded.stream, ()):
-            reader.told(recorded)
+            try:
+                reader.told(recorded)
+            except Exception as error:  # noqa: BLE001 - who waits for it gets it; the others are told what happened
+                reader.fails(error)
 
     def is_followed(self, task_id: str) -> bool:
         """Whether somebody waits for its outcome."""
@@ -67,6 +70,7 @@ class _Reader:
         self._came: deque[Reached] = deque()
         self._come: asyncio.Future[None] | None = None
         self._is_last_progress = False
+        self._failure: Exception | None = None
 
     def begin(self, history: Sequence[ev.Recorded]) -> None:
         """Its events up to now were read; what was read is not told again."""
@@ -94,8 +98,16 @@ class _Reader:
         if self._come is not None and not self._come.done():
             self._come.set_result(None)
 
+    def fails(self, error: Exception) -> None:
+        """What happened could not be made out: after what was told before, whoever waits is told that."""
+        self._failure = error
+        if self._come is not None and not self._come.done():
+            self._come.set_exception(error)
+
     async def next(self) -> Reached:
-        """What is told next; waits for it."""
+        """What is told next; waits for it. Raises what kept it from being told."""
+        if not self._came and self._failure is not None:
+            raise self._failure
         if not self._came:
             self._come = asyncio.get_running_loop().create_future()
             await self._come

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -37,6 +38,8 @@ from tallystick.core.state import Task, Work
 _AT_ONCE = 2
 _JUNIT = ".tally-junit.xml"
 _JUNIT_BYTES = 5 * 1024 * 1024
+SETUPS = "setup-"
+"""What the names of the jobs begin with that run a `--setup`."""
 
 
 class Verifier:
@@ -64,6 +67,8 @@ class Verifier:
         self._prefixes = prefixes
         self._reached = reached
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._filling: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
+        """By cache: held by the check that looks whether its setup was run, and runs it; gone with the last of them."""
         self._running: dict[str, asyncio.Task[None]] = {}
         self._endings: set[asyncio.Task[bool]] = set()
 
@@ -182,11 +187,10 @@ class Verifier:
     async def _run_in(self, task: Task, spec: CheckSpec, commit: str, tree: Path, job_id: str) -> CheckRun:
         result = await self._adopted(job_id)
         if result is None:
-            await self._finish_setup(task, spec, job_id)
             await self._git.remove(tree)
             await self._git.check_out(task.repository, commit, tree, spec.protect, task.base_commit)
             await asyncio.to_thread(_drop_report, tree / _JUNIT)
-            failed = await self._set_up(task, spec, job_id)
+            failed = await self._set_up(task, spec)
             if failed is not None:
                 return _error(task, spec, commit, failed)
             result = await self._runner.run(self._job(task, spec, spec.argv, tree, job_id))
@@ -206,20 +210,6 @@ class Verifier:
             self._runner.forget(job_id)
             return None
         return result
-
-    async def _finish_setup(self, task: Task, spec: CheckSpec, job_id: str) -> None:
-        """Wait for a setup that an earlier host started: two at once would write into one folder."""
-        cache, setup_id = self._cache(spec, task.repository), f"{job_id}-setup"
-        if cache is None:
-            return
-        try:
-            result = await self._adopted(setup_id)
-            if result is not None and result.exit_code == 0:
-                await asyncio.to_thread((cache / ".done").touch)
-        except Refused as refusal:  # nobody saw how it ended: it is made again
-            self._diagnostics.record("setup lost", job=setup_id, detail=str(refusal))
-        self._runner.forget(setup_id)
-        await self._clean(self._home / "worktrees" / setup_id)
 
     def _job(
         self, task: Task, spec: CheckSpec, argv: tuple[str, ...], tree: Path, job_id: str, *, fills: bool = False
@@ -275,30 +265,46 @@ class Verifier:
         digest = sha256("".join(f"{len(p)}:{p}" for p in parts).encode()).hexdigest()
         return self._home / "setups" / digest[:32]
 
-    async def _set_up(self, task: Task, spec: CheckSpec, job_id: str) -> str | None:
+    async def _set_up(self, task: Task, spec: CheckSpec) -> str | None:
         """Run `--setup` once; its folder stays for later runs. Returns why it failed, or None.
 
-        It runs on the base and not on the work: what is made there serves the checks of others too."""
+        One check after the other: two at once would write into one folder, and the second finds what the first made."""
         cache = self._cache(spec, task.repository)
         if cache is None:
             return None
-        done = cache / ".done"
+        turn = self._filling.setdefault(cache, asyncio.Lock())
+        async with turn:
+            return await self._fill(task, spec, cache)
+
+    async def _fill(self, task: Task, spec: CheckSpec, cache: Path) -> str | None:
+        """It runs on the base and not on the work: what is made there serves the checks of others too.
+
+        Its job is named after the cache: whoever needs that finds the one that an earlier host started."""
+        done, setup_id = cache / ".done", setup_job(cache)
+        tree = self._home / "worktrees" / setup_id
         if await asyncio.to_thread(done.exists):
             return None
-        await asyncio.to_thread(lambda: cache.mkdir(mode=0o700, parents=True, exist_ok=True))
-        setup_id = f"{job_id}-setup"
-        tree = self._home / "worktrees" / setup_id
-        await self._git.remove(tree)
-        await self._git.check_out(task.repository, task.base_commit or task.commit, tree, (), "")
-        try:
+        result = await self._found_setup(setup_id)
+        if result is None or result.exit_code != 0:  # of one that failed this check sees for itself why
+            self._runner.forget(setup_id)
+            await asyncio.to_thread(lambda: cache.mkdir(mode=0o700, parents=True, exist_ok=True))
+            await self._git.remove(tree)
+            await self._git.check_out(task.repository, task.base_commit or task.commit, tree, (), "")
             result = await self._runner.run(self._job(task, spec, spec.setup, tree, setup_id, fills=True))
-        finally:
-            await self._clean(tree)
+        is_made = result.exit_code == 0
+        if is_made:
+            await asyncio.to_thread(done.touch)
+        await self._clean(tree)
         self._runner.forget(setup_id)
-        if result.exit_code != 0:
-            return f"Its setup failed: {_ended(result)}. {_tail(result)}"
-        await asyncio.to_thread(done.touch)
-        return None
+        return None if is_made else f"Its setup failed: {_ended(result)}. {_tail(result)}"
+
+    async def _found_setup(self, setup_id: str) -> JobResult | None:
+        """How a setup ended that an earlier host started; None where there is none, or nobody saw how it ended."""
+        try:
+            return await self._adopted(setup_id)
+        except Refused as refusal:
+            self._diagnostics.record("setup lost", job=setup_id, detail=str(refusal))
+            return None
 
     async def _protected_changed(self, task: Task, spec: CheckSpec, commit: str) -> tuple[str, ...]:
         if not spec.protect or not task.base_commit or commit == task.base_commit:
@@ -365,6 +371,11 @@ def check_job(task: Task) -> str:
     return f"check-{task.task_id}-{task.revision}"
 
 
+def setup_job(cache: Path) -> str:
+    """The id of the job that fills a cache."""
+    return f"{SETUPS}{cache.name}"
+
+
 def action_digest(task: Task, spec: CheckSpec) -> str:
     """Names exactly this command for exactly this task and revision."""
     return sha256(msgspec.json.encode((task.task_id, task.revision, task.commit, spec))).hexdigest()
@@ -401,7 +412,7 @@ def _ended(result: JobResult) -> str:
     if result.not_started:
         return result.not_started
     if result.timed_out:
-        return "it took too long"
+        return f"it took longer than {result.seconds:g} seconds"
     return f"exit {result.exit_code}" if result.signal is None else f"signal {result.signal}"
 
 

@@ -92,7 +92,7 @@ def lay_foundation(settings: Settings, diagnostics: Diagnostics, world: World) -
     heads, feed, presence = Heads(store), Feed(), Presence(clock, limits)
     gather = Gather(store, heads, clock, presence, limits)
     views = Views(store, heads, presence, clock, feed, blobs, limits, runner.level)
-    hints = Hints(home, wire.hint_path, heads, views)
+    hints = Hints(home, wire.hint_path, heads, views, diagnostics)
     return Foundation(
         settings=settings,
         diagnostics=diagnostics,

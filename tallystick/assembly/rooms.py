@@ -236,11 +236,6 @@ def join(b: Foundation, r: Rooms, hub: Hub) -> None:
 def _following(b: Foundation, r: Rooms, hub: Hub) -> Following:
     """Who is told of which commits, in this order."""
 
-    def modes_changed(_: ev.Recorded) -> None:
-        r.wakes.modes_changed()
-        r.drive.driving.modes_changed()
-        hub.modes_changed()
-
     def token_changed(recorded: ev.Recorded) -> None:
         if isinstance(recorded.event, TOKEN_EVENTS):
             hub.dismiss(recorded.event.name)
@@ -254,7 +249,9 @@ def _following(b: Foundation, r: Rooms, hub: Hub) -> Following:
             ((ev.SessionEnded,), r.sessions.ended),
             ((ev.SessionEnded,), r.wakes.ended),
             (STIRRING, r.wakes.stirred),
-            (MODE_EVENTS, modes_changed),
+            (MODE_EVENTS, lambda _: r.wakes.modes_changed()),
+            (MODE_EVENTS, lambda _: r.drive.driving.modes_changed()),
+            (MODE_EVENTS, lambda _: hub.modes_changed()),
             (OTHER_EVENTS, lambda _: r.deliverer.look()),
             ((ev.AgentLeft,), lambda recorded: r.first.follow_left(recorded.stream)),
             (TOKEN_EVENTS, token_changed),
@@ -272,4 +269,5 @@ def _following(b: Foundation, r: Rooms, hub: Hub) -> Following:
             (DeliveryRow, r.deliverer.delivery_changed),
         ),
         commits=(*[shown.committed for shown in r.notices], r.wakes.committed),
+        stumbled=b.diagnostics.failure,
     )

@@ -305,6 +305,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     held: tuple[str, ...] = ()
     """Open tasks that the acting session holds."""
     open_children: tuple[str, ...] = ()
+    open_parts: tuple[str, ...] = ()
+    """Open tasks of the trace."""
     siblings: int = 0
     """Open children of the parent, where the parts of one dispatch count as one; of this task's own dispatch none."""
     parts: int = 0

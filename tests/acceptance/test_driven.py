@@ -297,6 +297,14 @@ def test_a_budget_is_never_overrun_in_silence(stage: Stage) -> None:
     assert "budget is used up" in shown["history"][-1]["text"]
 
 
+def test_a_turn_that_takes_too_long_is_told_with_the_limit_that_it_had() -> None:
+    with Stage(command_seconds=1.0) as stage:
+        stage.start()
+        stage.driven()
+        task = stage.ask(TAKE, {"hang": True})
+        eventually(lambda: "longer than 1 seconds" in str(stage.show(task)["history"]), "the end of its turn")
+
+
 def test_a_budget_that_is_used_up_while_a_question_waits_ends_the_task_once_it_is_answered(stage: Stage) -> None:
     task = stage.ask(TAKE, {"call": "question", "args": {"text": "Which one?"}}, {"hang": True}, budget="seconds=2")
     stage.until(task, "input_required/question")

@@ -12,10 +12,12 @@ import pytest
 from tallystick.app import deliver, duties
 from tallystick.app.desk import forms
 from tallystick.app.ports import Began, Envelope, Receipt
+from tallystick.app.presence import Presence
 from tallystick.app.views.show import lines
 from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode, Refused
-from tallystick.core.identity import Prefix
+from tallystick.core.events import Text
+from tallystick.core.identity import HOST, Prefix
 from tallystick.core.offers import Offer
 from tallystick.core.state import Work
 from tallystick.edge.mcp import verbs
@@ -497,6 +499,91 @@ async def test_after_a_restart_of_the_host_what_began_waits_for_its_spoke_and_th
             hub.spokes.ends(sailed.task_id, "submitted", text="whole")
             assert (await hub.outcome(sailed.task_id))[-1].what == "result"
         assert (await hub.outcome(begun.task_id))[-1].payload == "whole"
+
+
+@pytest.mark.parametrize("to", ["all", "one"])
+async def test_after_a_restart_every_message_that_waits_is_taken_up_by_name_or_by_capability(tmp_path, to: str) -> None:
+    many = 1001
+    async with Hub(tmp_path, push_queue=many + 1, anchor_queue=many + 1) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        first = await hub.sail(timeout_ms=10**9)
+        await hub.until(lambda: first.task_id in hub.spokes.running)
+        sails = [hub.sail(timeout_ms=10**9, to=to) for _ in range(many)]
+        await asyncio.gather(*sails)
+        assert hub.routing.waiting("Count") == many
+        store, clock = hub.store, hub.manual
+    async with Hub(tmp_path, store, clock) as hub:
+        assert hub.routing.waiting("Count") == many
+
+
+async def test_who_waits_for_a_message_is_told_of_it_though_others_fail(tmp_path, monkeypatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("an event that nobody understands")
+
+    monkeypatch.setattr(Presence, "leased", fails)
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        sailed = await hub.sail()
+        broken, whole = [await hub.desk.reaches(hub.guest(), sailed.task_id) for _ in range(2)]
+        assert [(await anext(reading)).what for reading in (broken, whole)] == ["waits", "waits"]
+        monkeypatch.setattr(hub.reaches._readers[sailed.task_id][0], "told", fails)
+        waits = asyncio.ensure_future(anext(broken))
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        hub.spokes.ends(sailed.task_id, "submitted", text="1")
+        async with asyncio.timeout(20):
+            assert [reached.what async for reached in whole][-1] == "result"
+            with pytest.raises(ValueError, match="nobody understands"):
+                await waits
+
+
+@pytest.mark.parametrize("by", ["requester", "host"])
+@pytest.mark.parametrize("during", [False, True], ids=["before the look", "during the look"])
+async def test_a_trace_is_not_settled_over_a_part_that_is_just_being_opened(
+    tmp_path, monkeypatch, by: str, *, during: bool
+) -> None:
+    async with Hub(tmp_path) as hub:
+        asker, trace = hub.guest().actor, hub.id(Prefix.TRACE)
+
+        def submit() -> cmd.SubmitTask:
+            given = {"task_id": Prefix.TASK, "delivery_id": Prefix.DELIVERY, "message_id": Prefix.MESSAGE}
+            ids = {name: hub.id(prefix) for name, prefix in given.items()}
+            to = {"workspace": hub.workspace, "assignee": hub.owner, "parent": "", "trace": trace}
+            return cmd.SubmitTask(**ids, **to, text=Text(title="x"))
+
+        root, part = submit(), submit()
+        await hub.executor.execute(root, asker)
+        await hub.executor.execute(cmd.CancelTask(task_id=root.task_id), asker)
+        may_commit = asyncio.Event()
+        append, query = hub.store.append, hub.store.query
+
+        async def held(batch: Any) -> Any:
+            await may_commit.wait()
+            return await append(batch)
+
+        async def slow(name: str, **given: Any) -> Any:
+            rows = await query(name, **given)
+            if name == "in_trace":
+                may_commit.set()
+                await hub.until(lambda: during is False or not hub.heads.pending)
+            return rows
+
+        monkeypatch.setattr(hub.store, "append", held)
+        monkeypatch.setattr(hub.store, "query", slow)
+        opening = asyncio.ensure_future(hub.executor.execute(part, asker))
+        await hub.until(lambda: part.task_id in hub.heads.pending)
+        settle = hub.executor.execute(cmd.SettleTrace(task_id=root.task_id), asker if by == "requester" else HOST)
+        settling = asyncio.ensure_future(settle)
+        await hub.until(lambda: may_commit.is_set() or root.task_id in hub.heads.pending)
+        may_commit.set()
+        with pytest.raises(Refused) as caught:
+            await settling
+        assert caught.value.code is ErrorCode.CONFLICT
+        assert part.task_id[-6:].lower() in caught.value.message
+        await opening
+        await hub.executor.execute(cmd.CancelTask(task_id=part.task_id), asker)
+        assert (await hub.executor.execute(cmd.SettleTrace(task_id=root.task_id), asker)).recorded is not None
 
 
 async def test_references_of_a_message_are_fetched_and_verified(tmp_path: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from tallystick.app.following import LEASE_EVENTS, OTHER_EVENTS, TASK_EVENTS, Following
 from tallystick.core import events as ev
 from tallystick.core.identity import HOST
@@ -31,12 +35,37 @@ def test_a_follower_is_told_of_its_kinds_alone_and_in_the_order_of_the_tables() 
         ),
         rows=((SeenRow, lambda row: told.append(f"seen {row.task_id}")),),
         commits=(whole,),
+        stumbled=lambda *_: told.append("stumbled"),
     )
     following.committed(recorded(ev.SessionEnded()), (SEEN, READ, SEEN))
     assert told == ["ended", "ended or left", "seen tsk_1", "seen tsk_1", "3 rows"]
     told.clear()
     following.committed(recorded(ev.AgentLeft()), ())
     assert told == ["ended or left", "0 rows"]
+
+
+@pytest.mark.parametrize("broken", range(6))
+def test_one_that_fails_costs_nobody_else_what_it_is_told(broken: int) -> None:
+    told: list[int] = []
+    stumbled: list[tuple[str, str]] = []
+
+    def follower(number: int) -> Callable[..., None]:
+        def tell(*_: object) -> None:
+            if number == broken:
+                raise KeyError(number)
+            told.append(number)
+
+        return tell
+
+    following = Following(
+        events=(((ev.AgentLeft,), follower(0)), ((ev.AgentLeft,), follower(1))),
+        rows=((SeenRow, follower(2)), (SeenRow, follower(3))),
+        commits=(follower(4), follower(5)),
+        stumbled=lambda where, error: stumbled.append((where, repr(error))),
+    )
+    following.committed(recorded(ev.AgentLeft()), (SEEN,))
+    assert told == [number for number in range(6) if number != broken]
+    assert stumbled == [("follow", f"KeyError({broken})")]
 
 
 def test_every_event_is_of_a_task_or_of_something_else() -> None:

@@ -83,12 +83,10 @@ def envelope(number: int, *argv: str) -> Envelope:
 QUICK, ENDLESS = ("echo", "done"), ("sleep", "1000")
 
 
-def command_transport(home: Path) -> CommandTransport:
+def command_transport(home: Path, limits: Limits = Limits()) -> CommandTransport:  # noqa: B008 - never changes
     home.mkdir(mode=0o700, exist_ok=True)
     runner = ProcessRunner(home, SystemClock())
-    return CommandTransport(
-        home, GitCommands(home), runner, BlobStore(home / "blobs"), SeqIds(), Limits(), prefixes
-    )
+    return CommandTransport(home, GitCommands(home), runner, BlobStore(home / "blobs"), SeqIds(), limits, prefixes)
 
 
 def fake_transport(_home: Path) -> FakeTransport:
@@ -174,6 +172,34 @@ async def test_a_job_that_an_earlier_host_only_wrote_down_comes_back_as_not_begu
     receipt = await transport.send(msgspec.structs.replace(push, adopted=True), began)
     assert (receipt.outcome, begun) == ("returned", [])
     assert not folder.exists(), "the next try has the same id"
+
+
+@pytest.mark.parametrize(("own", "said"), [(0, "0.5"), (1, "1")])
+async def test_a_command_that_ran_too_long_is_told_with_its_limit(tmp_path: Path, own: int, said: str) -> None:
+    push = envelope(1, *ENDLESS)
+    push = msgspec.structs.replace(push, agent=msgspec.structs.replace(push.agent, seconds=own))
+    receipt = await command_transport(tmp_path / "home", Limits(command_seconds=0.5)).send(push, _nothing)
+    assert (receipt.outcome, receipt.detail) == ("failed", f"It ran longer than {said} seconds.")
+
+
+async def _nothing(_witness: str, _evidence: str) -> None:
+    """Nobody needs to know that it began."""
+
+
+async def test_a_command_is_told_with_the_limit_that_an_earlier_host_gave_it(tmp_path: Path) -> None:
+    push = envelope(1, *ENDLESS)
+    push = msgspec.structs.replace(push, agent=msgspec.structs.replace(push.agent, seconds=0))
+    begun = asyncio.Event()
+
+    async def began(_witness: str, _evidence: str) -> None:
+        begun.set()
+
+    earlier = asyncio.create_task(command_transport(tmp_path / "home", Limits(command_seconds=0.5)).send(push, began))
+    await begun.wait()
+    earlier.cancel()
+    adopted = msgspec.structs.replace(push, adopted=True)
+    receipt = await command_transport(tmp_path / "home", Limits(command_seconds=60.0)).send(adopted, began)
+    assert receipt.detail == "It ran longer than 0.5 seconds."
 
 
 # --- stores ---

@@ -117,6 +117,14 @@ async def test_how_a_command_ended_is_said(tmp_path, runner, code: str, outcome:
     assert (ended.outcome, ended.detail, ended.turn) == (outcome, said, begun.turn)
 
 
+async def test_a_command_that_ran_too_long_is_told_with_its_limit(tmp_path, runner) -> None:
+    by = replace(commanded(tmp_path, "import time; time.sleep(1000)"), seconds=0)
+    waker, call = CommandWaker(tmp_path, runner, replace(LIMITS, command_seconds=0.5)), summons(by, None)
+    begun = await waker.wake(call)
+    ended = await waker.outcome(replace(call, wake=replace(call.wake, outcome="started", turn=begun.turn)))
+    assert (ended.outcome, ended.detail) == ("failed", "It ran longer than 0.5 seconds.")
+
+
 # --- a hook that waits --------------------------------------------------------------------------------------------
 
 
@@ -214,7 +222,9 @@ async def test_a_session_that_ends_in_the_turn_leaves_it_unverified(tmp_path: Pa
     client = Client(tmp_path)
     waker, call = HookWaker(client.turns, LIMITS, trail), summons(agent(), client.state, "started", "p1")
     over = asyncio.create_task(waker.outcome(call))
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(20):
+        while "ses_1" not in client.turns._ends:  # noqa: ASYNC110 - whatever is awaited goes on meanwhile
+            await asyncio.sleep(0)
     client.turns.forget("ses_1")
     assert (await over).outcome == "unverified"
 

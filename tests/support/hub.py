@@ -34,6 +34,7 @@ from tallystick.app.routing import Routing
 from tallystick.app.verify import Verifier
 from tallystick.app.views import Views
 from tallystick.app.words import Words
+from tallystick.core import commands as cmd
 from tallystick.core.directory import Agent
 from tallystick.core.identity import Actor, ActorKind, Prefix
 from tallystick.core.limits import Limits
@@ -61,6 +62,8 @@ class FakeSpokes:
         self.settled_ids: list[str] = []
         self.session_of: dict[str, str] = {}
         self.running: dict[str, asyncio.Future[Receipt]] = {}
+        self.is_deaf = False
+        """Whether what runs goes on though it was told to end, as a handler in a thread does."""
 
     async def plan(self, agent: Agent, work: Work) -> Plan | None:
         session = self.session_of.get(agent.agent_id, "")
@@ -97,6 +100,8 @@ class FakeSpokes:
         self.ended.append(delivery_id)
         for envelope in self.sent:
             if envelope.delivery_id == delivery_id and envelope.task_id in self.running:
+                if self.is_deaf:
+                    return False
                 self.ends(envelope.task_id, "ended")
         return True
 
@@ -198,6 +203,7 @@ class Hub:
                 (TaskRow, self.duties.task_changed),
                 (DeliveryRow, self.deliverer.delivery_changed),
             ),
+            stumbled=self.diagnostics.failure,
         )
 
     async def __aenter__(self) -> Self:
@@ -301,6 +307,16 @@ class Hub:
         """The same, where the host has just started."""
         await self.heads.work(task_id)
         return self.holds(task_id, state)
+
+    def place(self, sailed: reach.Sailed) -> str:
+        return self.work(sailed.task_id).task.place
+
+    async def join(self, name: str) -> str:
+        """An agent that fetches its work."""
+        agent_id = self.new_id(Prefix.AGENT)
+        join = cmd.JoinAgent(agent_id=agent_id, alias=name, workspace=self.workspace, connection="mailbox")
+        await self.executor.execute(join, self.guest().actor)
+        return agent_id
 
     def work(self, task_id: str) -> Work:
         found = self.heads.remembered(task_id)

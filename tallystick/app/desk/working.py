@@ -196,14 +196,13 @@ class Working(Evidence):
         parts = await self.s.views.rows("in_trace", trace=trace_id)
         if not any(sees(str(row["workspace"])) for row in parts):
             parts = []  # absent and not visible are told in the same words
-        still_open = tuple(str(row["task_id"]) for row in parts if row["open"])
+        is_open = any(row["open"] for row in parts)
         moved = None
         for row in parts:
-            command = cmd.SettleTrace(task_id=str(row["task_id"]), open_parts=still_open)
             try:
-                outcome = await self.do(guest, command)
+                outcome = await self.do(guest, cmd.SettleTrace(task_id=str(row["task_id"])))
             except Refused:
-                if row["parent"] and not still_open:
+                if row["parent"] and not is_open:
                     continue  # a part that another asked for: settled with the rest by the host
                 raise
             moved = moved or self.moved(outcome)

@@ -300,8 +300,6 @@ class CorrectTask(TaskCommand, frozen=True, kw_only=True):
 class SettleTrace(TaskCommand, frozen=True, kw_only=True):
     """Declare the trace of this root task finished; refused while a part is open."""
 
-    open_parts: tuple[str, ...] = ()
-
 
 class EraseTexts(TaskCommand, frozen=True, kw_only=True):
     """Erase the words of a task for good; the events stay."""

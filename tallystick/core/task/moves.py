@@ -416,9 +416,9 @@ def _correct(work: Work, c: cmd.CorrectTask, ctx: Context) -> ev.TaskCorrected:
     )
 
 
-def _settle(work: Work, c: cmd.SettleTrace, _ctx: Context) -> ev.TraceSettled:
-    if c.open_parts:
-        names = ", ".join(short(t) for t in c.open_parts[:5])
+def _settle(work: Work, _c: cmd.SettleTrace, ctx: Context) -> ev.TraceSettled:
+    if ctx.open_parts:
+        names = ", ".join(short(t) for t in ctx.open_parts[:5])
         raise conflict(f"Parts of this trace are still open: {names}.", "Finish or cancel them first.")
     return ev.TraceSettled(**same_place(work.task))
 

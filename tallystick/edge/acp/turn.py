@@ -145,6 +145,7 @@ class Running:
         self, turn_id: str, prompt: asyncio.Task[dict[str, Any]], begun: float
     ) -> tuple[str, str, dict[str, Any] | None, str]:
         """Until it has ended: (stop, detail, answer, bound that it went over)."""
+        bound = self.envelope.agent.seconds or self._limits.command_seconds
         ending = asyncio.ensure_future(self._ending.wait())
         try:
             while True:
@@ -162,8 +163,8 @@ class Running:
                 over = await self._note(turn_id, begun)
                 if over:
                     return await self._stop(prompt, "over_budget", f"Its budget is used up: {over}.", over)
-                if self._seconds(begun) > (self.envelope.agent.seconds or self._limits.command_seconds):
-                    return await self._stop(prompt, "unanswered", "Its turn took longer than it may.")
+                if self._seconds(begun) > bound:
+                    return await self._stop(prompt, "unanswered", f"Its turn took longer than {bound:g} seconds.")
         finally:
             ending.cancel()
 

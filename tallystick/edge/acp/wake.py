@@ -137,7 +137,7 @@ class Look:
         await self._stop(prompt)
         if self._ending.is_set() and self.begun.is_set():
             return Admission(outcome="interrupted", turn=self.turn_id, detail="A person stopped it.")
-        why = "A person stopped it." if self._ending.is_set() else "Its turn took longer than it may."
+        why = "A person stopped it." if self._ending.is_set() else f"Its turn took longer than {seconds:g} seconds."
         return Admission(outcome="failed", turn=self.turn_id, detail=why)
 
     async def _ended(self, prompt: asyncio.Task[dict[str, Any]]) -> Admission:

@@ -73,6 +73,7 @@ class RunningCall:
         "_heard",
         "_limit",
         "_line",
+        "_size",
         "_stop",
         "_waiting",
         "arguments",
@@ -88,6 +89,7 @@ class RunningCall:
         self._stop: asyncio.Event | None = None
         self._waiting: dict[str, asyncio.Future[Any]] = {}
         self._chunks: list[bytes] = []
+        self._size = 0
         self._early: list[Any] = []
         self._heard: Callable[[Any], None] | None = None
 
@@ -197,8 +199,7 @@ class RunningCall:
         elif message.get("flushed") is True:
             self._settle("flushed", True)
         elif message.get("eof") is True:
-            chunks, self._chunks = self._chunks, []
-            self._settle("stdin", b"".join(chunks))
+            self._settle("stdin", b"".join(self._taken()))
         elif "stdin" in message:
             self._take(message["stdin"])
         else:
@@ -228,10 +229,13 @@ class RunningCall:
         if future is None or future.done():
             return  # not asked for, or no longer: nothing is kept
         try:
-            self._chunks.append(binascii.a2b_base64(encoded, strict_mode=True))
+            chunk = binascii.a2b_base64(encoded, strict_mode=True)
         except (ValueError, TypeError):
             self._refuse_stdin(invalid("A chunk of standard input is no base64.", "Use the `tally` command."))
-        if sum(map(len, self._chunks)) > self._limit:
+            return
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self._size > self._limit:
             self._refuse_stdin(
                 invalid(
                     f"Standard input is longer than {self._limit} bytes.",
@@ -239,8 +243,13 @@ class RunningCall:
                 )
             )
 
+    def _taken(self) -> list[bytes]:
+        """What came so far, of which nothing is kept here any more."""
+        chunks, self._chunks, self._size = self._chunks, [], 0
+        return chunks
+
     def _refuse_stdin(self, refused: Refused) -> None:
-        self._chunks = []
+        self._taken()
         future = self._waiting["stdin"]
         if not future.done():
             future.set_exception(refused)

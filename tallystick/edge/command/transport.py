@@ -169,9 +169,7 @@ class CommandTransport:
                 await asyncio.to_thread(self._blobs.put, stream)
         run = run_of(envelope, result)
         if result.timed_out:
-            return Receipt(
-                outcome="failed", detail=f"It ran longer than {envelope.agent.seconds or 0} seconds.", run=run
-            )
+            return Receipt(outcome="failed", detail=over_time(result), run=run)
         if result.signal is not None:
             return Receipt(outcome="failed", detail=f"It was ended by signal {result.signal}.", run=run)
         text = result.stdout[-_TEXT_BYTES:].decode("utf-8", "replace")
@@ -218,6 +216,11 @@ class CommandTransport:
                     )
                 )
         return tuple(made)
+
+
+def over_time(result: JobResult) -> str:
+    """What is said of a command that timed out."""
+    return f"It ran longer than {result.seconds:g} seconds."
 
 
 def job_of(delivery_id: str) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from tallystick.app.ports import Admission, Job, JobResult, Runner, Summons
 from tallystick.core.directory import Agent, SessionState
 from tallystick.core.limits import Limits
+from tallystick.edge.command.transport import over_time
 
 _LINE = 300
 
@@ -112,7 +113,7 @@ def admission_of(result: JobResult) -> Admission:
     if result.canceled:
         return Admission(outcome="interrupted", turn=result.job_id, detail="It was ended by the host.")
     if result.timed_out:
-        return Admission(outcome="failed", turn=result.job_id, detail="It ran longer than its time limit.")
+        return Admission(outcome="failed", turn=result.job_id, detail=over_time(result))
     if result.exit_code == 0:
         return Admission(outcome="completed", turn=result.job_id, detail="exit 0")
     how = f"exit {result.exit_code}" if result.exit_code is not None else f"signal {result.signal}"

@@ -107,16 +107,26 @@ class Serving:
     async def _channel(self, call: Call, visitor: Visitor) -> None:
         """Tell in the middle of its work a client that wants it so."""
         desk = self._protocol.desk
-        guest = await self._protocol.guest(visitor)
-        position = int((await desk.log_head(guest))["position"])
-        async for notice in channel.notices(desk, guest, position):
-            await _tell(call, notice)
+        while True:
+            try:
+                guest = await self._protocol.guest(visitor)
+                position = int((await desk.log_head(guest))["position"])
+                async for notice in channel.notices(desk, guest, position):
+                    await _tell(call, notice)
+            except ConnectionError:
+                return  # the client is gone
+            except Exception as error:  # noqa: BLE001 - begun anew: what was missed is in the inbox
+                self._protocol.diagnostics.failure("mcp channel", error)
+            await asyncio.sleep(BEAT_SECONDS)
 
     async def _beat(self, visitor: Visitor) -> None:
         """The session was heard, again and again; who is nobody yet may become somebody meanwhile."""
         while True:
-            with suppress(Refused):
-                await self._protocol.guest(visitor)
+            try:
+                with suppress(Refused):
+                    await self._protocol.guest(visitor)
+            except Exception as error:  # noqa: BLE001 - the next sign of life is not lost with this one
+                self._protocol.diagnostics.failure("mcp sign of life", error)
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _changes(self, visitor: Visitor, uris: frozenset[str]) -> AsyncIterator[str]:

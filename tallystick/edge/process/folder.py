@@ -39,6 +39,8 @@ class About(msgspec.Struct, frozen=True):
     boot_id: str
     asked_at: float
     grace_seconds: float
+    seconds: float = 0.0
+    """Its time limit."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -190,6 +192,7 @@ class Folder:
             stdout_info=msgspec.convert(raw["stdout"], Output),
             stderr_info=msgspec.convert(raw["stderr"], Output),
             level=about.level if about else "none",
+            seconds=about.seconds if about else 0.0,
             timed_out=raw["timed_out"],
             canceled=raw["canceled"],
         )

@@ -188,7 +188,7 @@ class ProcessRunner:
                     loopback=job.sandbox.way_out is not None,
                     metadata=bool(job.sandbox.writable),
                 )
-        about = About(job.label, level, self._clock.boot_id(), self._clock.now(), job.grace_seconds)
+        about = About(job.label, level, self._clock.boot_id(), self._clock.now(), job.grace_seconds, job.seconds)
         try:
             folder.fill(job, about, words, program_filter, lines.numbers if lines else None)
             self._reached("process.before_launch")

@@ -27,7 +27,7 @@ from tallystick.edge.spoke.visit import Visit
 EXPECTED_SECONDS: Final = 30.0
 """How long what a returning spoke says is kept for whoever is about to carry it on."""
 KEPT: Final = 8
-"""Frames that are kept so."""
+"""Frames that are kept so; the newest of them is always among them."""
 SETTLED: Final = 10_000
 """Deliveries whose recorded outcome is remembered, for a spoke that missed the acknowledgement."""
 
@@ -241,7 +241,7 @@ class Hub:
             if not carried.stopped.is_set():  # else its outcome is being recorded, and is acknowledged then
                 carried.hear(body)
         elif expected is not None and expected.session == session and expected.until > self._time():
-            expected.said[KEPT:] = [body]
+            expected.said[KEPT - 1 :] = [body]
         elif not isinstance(body, f.UNANSWERED):
             visit.begin_counted(partial(self._answer_late, visit, frame, body.delivery))
 
@@ -285,10 +285,13 @@ class Hub:
 
     async def noted(self, envelope: Envelope, progress: f.Progress) -> None:
         """A spoke told how far it is."""
-        with suppress(Refused):  # the task is in other hands by now
-            await self.desk.told(
-                envelope.session, envelope.task_id, envelope.fence, progress.text, fraction=progress.fraction
-            )
+        try:
+            with suppress(Refused):  # the task is in other hands by now
+                await self.desk.told(
+                    envelope.session, envelope.task_id, envelope.fence, progress.text, fraction=progress.fraction
+                )
+        except Exception as error:  # noqa: BLE001 - what it tells next is not lost with this
+            self.unforeseen(error)
 
     def withdrawn(self, task_id: str) -> None:
         """A message was taken back by who sent it: its spoke need not begin it."""
