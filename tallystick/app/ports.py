@@ -86,8 +86,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class JobResult(msgspec.Struct, frozen=True):
-    """How a job ended; with nothing but its id, one that never began. Times are UTC seconds. `stdout` and `stderr` are
-    kept up to the limit of the job."""
+    """How a job ended; with nothing but its id, one that never began. UTC seconds; output up to the job's limit."""
 
     job_id: str
     exit_code: int | None = None
@@ -135,21 +134,15 @@ class Runner(Protocol):
         ...
 
     async def started(self, job_id: str) -> int:
-        """Wait until the command of a job runs; its process id, 0 where it never did."""
-        ...
-
-    async def ready(self, job_id: str) -> int:
-        """Wait until a gated job can be let go; the process id of what stands for it (the command itself where it was
-        let go before), 0 where it ended without having come so far."""
+        """Wait until the command of a job runs, or its keeper may let it: that process, 0 where it came not so far."""
         ...
 
     def let_go(self, job_id: str) -> None:
-        """A gated job that is ready begins. Once more is nothing more."""
+        """The command of a gated job begins; nothing where it has."""
         ...
 
     async def open(self, job: Job) -> Pipes:
-        """Start a job that the host speaks with. It ends with the host, whatever becomes of the host. Refused where it
-        cannot be started."""
+        """Start a job that the host speaks with, and that ends with it. Refused where it cannot be started."""
         ...
 
     async def adopt(self, job_id: str) -> JobResult:
@@ -194,8 +187,7 @@ class Repository(msgspec.Struct, frozen=True):
     main_root: str
     """Top level of the main work tree (the same as `root` unless that is a linked one)."""
     evidence: str
-    """Digest over root commits and object format: tells forks from strangers, is no identity. "" if it cannot be told
-    (no commits yet, shallow)."""
+    """Digest over root commits and object format: tells forks from strangers. "" without commits, or where shallow."""
 
 
 class Located(msgspec.Struct, frozen=True):
@@ -257,8 +249,7 @@ class Git(Protocol):
         ...
 
     async def fetch(self, repository: str, root: Path, revision: str) -> str:
-        """Bring the commit that `revision` names in `root` into the mirror; its full id. Refused if it cannot be
-        resolved."""
+        """Bring the commit that `revision` names in `root` into the mirror; its full id. Refused if there is none."""
         ...
 
     async def refer(self, repository: str, commit: str, path: str, lines: tuple[int, int] | None) -> GitReference:
@@ -447,9 +438,8 @@ class Plan(msgspec.Struct, frozen=True):
     lease_seconds: float
 
 
-Began = Callable[[str, str], Awaitable[object]]
-"""Records that a recipient has begun: its witness, and on what that rests. True once that is recorded; false where it
-must not begin any more, because the task has moved on."""
+Began = Callable[[str, str], Awaitable[bool]]
+"""Records that a recipient has begun: witness, evidence. False where the task has moved on: it must not begin then."""
 
 
 class Transport(Protocol):

@@ -306,7 +306,7 @@ async def test_end_right_after_the_start_ends_it(runner: ProcessRunner, tmp_path
 async def test_a_gated_job_begins_once_it_is_let_go(runner: ProcessRunner, tmp_path: Path) -> None:
     running = asyncio.create_task(runner.run(shell("cat; exit 3", tmp_path, gated=True, stdin=b"brief")))
     await asyncio.sleep(0)
-    assert lives(await runner.ready("job"))
+    assert lives(await runner.started("job"))
     assert kept_main(tmp_path) == 0
     runner.let_go("job")
     result = await bounded(running)
@@ -318,7 +318,7 @@ async def test_nothing_of_a_gated_job_runs_that_is_ended_before_it_is_let_go(
 ) -> None:
     running = asyncio.create_task(runner.run(shell("touch ran", tmp_path, gated=True)))
     await asyncio.sleep(0)
-    assert await runner.ready("job")
+    assert await runner.started("job")
     assert await runner.end("job") is True
     result = await bounded(running)
     assert result.canceled
@@ -334,7 +334,7 @@ async def test_a_gated_job_that_nobody_lets_go_ends_with_its_time(runner: Proces
 async def test_a_gated_job_waits_for_the_next_host_where_its_own_dies(runner: ProcessRunner, tmp_path: Path) -> None:
     await dead_host(tmp_path, "echo ran", until_there=tmp_path / "home" / "jobs" / "job" / "keeper.json", gated=True)
     adopted = asyncio.create_task(runner.adopt("job"))
-    assert lives(await runner.ready("job"))
+    assert lives(await runner.started("job"))
     runner.let_go("job")
     assert (await bounded(adopted)).stdout == b"ran\n"
     runner.let_go("job")

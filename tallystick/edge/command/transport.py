@@ -120,7 +120,7 @@ class CommandTransport:
         work = self._runner.adopt(job_id) if envelope.adopted else self._start(envelope, tree, job_id)
         running = asyncio.create_task(work)
         await asyncio.sleep(0)  # let it take the job's id before anybody asks for it
-        pid = await self._runner.ready(job_id)
+        pid = await self._runner.started(job_id)
         if pid and await began(f"process {pid}", evidence):
             self._runner.let_go(job_id)
         elif pid:

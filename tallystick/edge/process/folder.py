@@ -41,6 +41,7 @@ class About(msgspec.Struct, frozen=True):
     grace_seconds: float
     seconds: float = 0.0
     """Its time limit."""
+    gated: bool = False
 
 
 class Kept(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Final
 
@@ -70,25 +70,20 @@ class ProcessRunner:
         return await self._shared(job.job_id, self._start(folder, job))
 
     async def started(self, job_id: str) -> int:
-        """Wait until the command of a job runs; its process id, 0 where it ended without having been started."""
-        return await self._noted(job_id, lambda kept: kept.main)
-
-    async def ready(self, job_id: str) -> int:
-        """Wait until a gated job can be let go; the process id of its keeper, or of the command where it was let go
-        before, 0 where it ended without having come so far."""
-        return await self._noted(job_id, lambda kept: kept.main or kept.pid)
-
-    async def _noted(self, job_id: str, pid: Callable[[Kept], int]) -> int:
-        """What the keeper notes, once it does; 0 where it is gone and has not."""
+        """Wait until the command of a job runs, or its keeper may let it: the process id of the command, before it
+        runs that of the keeper, 0 where it ended without having come so far."""
         folder = Folder(self._jobs, job_id)
         launched = self._launched.get(job_id)
         if launched:
             await launched.wait()
         while True:
-            kept = folder.kept()
-            found = pid(kept) if kept else 0
-            if found or not folder.is_kept():
-                return found
+            kept, about = folder.kept(), folder.about()
+            if kept and kept.main:
+                return kept.main
+            if not folder.is_kept():
+                return 0
+            if kept and about and about.gated:
+                return kept.pid
             await asyncio.sleep(POLL_SECONDS / 5)
 
     def let_go(self, job_id: str) -> None:
@@ -188,7 +183,8 @@ class ProcessRunner:
                     loopback=job.sandbox.way_out is not None,
                     metadata=bool(job.sandbox.writable),
                 )
-        about = About(job.label, level, self._clock.boot_id(), self._clock.now(), job.grace_seconds, job.seconds)
+        boot, now = self._clock.boot_id(), self._clock.now()
+        about = About(job.label, level, boot, now, job.grace_seconds, job.seconds, job.gated)
         try:
             folder.fill(job, about, words, program_filter, lines.numbers if lines else None)
             self._reached("process.before_launch")
