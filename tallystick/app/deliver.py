@@ -79,7 +79,8 @@ class Deliverer:
         self._busy: dict[str, str] = {}
         """Whom each of these is for."""
         self.prompts = FurtherPrompts(self._outcomes, clock, limits, diagnostics)
-        self._endings: set[asyncio.Task[bool]] = set()
+        self._endings: dict[str, asyncio.Task[None]] = {}
+        """By delivery: what is being ended, each for itself, since nobody knows how long a process takes to go."""
         self._choices: set[asyncio.Task[None]] = set()
         self._timers: dict[Route, asyncio.TimerHandle] = {}
         """When a message of a route that waits for its next attempt is due."""
@@ -102,7 +103,7 @@ class Deliverer:
 
     async def stop(self) -> None:
         """Send nothing more. What runs goes on with its keeper and is taken back by the next host."""
-        tasks: list[asyncio.Task[Any]] = [*self._pushes.values(), *self._endings, *self._choices]
+        tasks: list[asyncio.Task[Any]] = [*self._pushes.values(), *self._endings.values(), *self._choices]
         if self._loop is not None:
             tasks.append(self._loop)
         for timer in (*self._timers.values(), *self._due.values()):
@@ -154,11 +155,27 @@ class Deliverer:
     def _end_closed(self, recipient: str, delivery_id: str) -> None:
         """Its task went on without it (a person corrected or reassigned it): nothing of it may run on."""
         agent = self._heads.directory.agents.get(recipient)
-        if agent is None or agent.connection not in self._transports:
-            return
-        ending = asyncio.get_running_loop().create_task(self._transports[agent.connection].end(delivery_id))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
+        if agent is not None and agent.connection in self._transports:
+            self._begin_to_end(agent, delivery_id)
+
+    def _begin_to_end(self, agent: Agent, delivery_id: str, stopped: str = "") -> None:
+        """Nobody waits for it, and it is not begun twice. `stopped`: the task, where a person stopped who has it."""
+        if delivery_id not in self._endings:
+            ending = asyncio.get_running_loop().create_task(self._see_end(agent, delivery_id, stopped))
+            self._endings[delivery_id] = ending
+            ending.add_done_callback(lambda _: self._endings.pop(delivery_id, None))
+
+    async def _see_end(self, agent: Agent, delivery_id: str, stopped: str) -> None:
+        """Until nothing of it runs. What it had done until a person stopped it is for a person to look at."""
+        try:
+            if await self._transports[agent.connection].end(delivery_id) and stopped:
+                detail = "A person stopped it while it ran."
+                await self._outcomes.unknown(stopped, delivery_id, detail)
+                await self._outcomes.tell(cmd.DoubtTask(task_id=stopped, detail=detail), HOST)
+        except Refused as refusal:  # the task has moved on
+            self._diagnostics.record("doubt refused", task=stopped, delivery=delivery_id, detail=str(refusal))
+        except Exception as error:  # noqa: BLE001 - what still runs is looked at again
+            self._diagnostics.failure("end", error)
 
     def look(self) -> None:
         """Something else changed (an agent joined, a person said resume)."""
@@ -210,18 +227,14 @@ class Deliverer:
                     break
 
     async def _end_stopped(self, agent: Agent) -> None:
-        """A person stopped it: what runs is ended, and what it had done until then is for a person to look at."""
+        """A person stopped it: what runs is ended."""
         for row in await self._store.query("outstanding", recipient=agent.agent_id):
             workspace, delivery_id = str(row["workspace"]), str(row["delivery_id"])
             if not is_stopped(agent.agent_id, str(row["session"]), workspace, self._heads.directory):
                 continue
             work = await self._heads.work(str(row["task_id"]))
-            if work is None or not work.in_flight:
-                continue  # it waits for an answer: nothing of it runs
-            if await self._transports[agent.connection].end(delivery_id):
-                task_id, detail = str(row["task_id"]), "A person stopped it while it ran."
-                await self._outcomes.unknown(task_id, delivery_id, detail)
-                await self._outcomes.tell(cmd.DoubtTask(task_id=task_id, detail=detail), HOST)
+            if work is not None and work.in_flight:  # else it waits for an answer: nothing of it runs
+                self._begin_to_end(agent, delivery_id, stopped=work.task.task_id)
 
     # --- capabilities -------------------------------------------------------------------------------------------
 
