@@ -187,7 +187,7 @@ class Deliverer:
             self._wake.clear()
             try:
                 await self._once()
-            except Exception as error:  # noqa: BLE001 - one broken recipient must not stop the others
+            except Exception as error:  # noqa: BLE001 - a broken route must not stop everything
                 self._diagnostics.failure("deliver", error)
             # Not wait_for: on Python 3.11 that drops a cancel which comes together with the wake-up.
             try:
@@ -206,25 +206,31 @@ class Deliverer:
         for route in self._routing.every() if everybody else ():
             self._route(route)
         for agent in self._pushed_to():
-            if not everybody and agent.agent_id not in named:
-                continue
-            await self._end_stopped(agent)
-            if self._routing.routes(agent.agent_id):
-                continue
-            if self._transports[agent.connection].reconciles:
-                await self._go_on(agent)  # who drains finishes what it has
-            if agent_mode(agent, self._heads.directory) != "running":
-                continue
-            pushes = sum(busy == agent.agent_id for busy in self._busy.values())
-            free = agent.concurrency - max(pushes, await self._heads.outstanding(agent.agent_id))
+            if everybody or agent.agent_id in named:
+                try:
+                    await self._serve(agent)
+                except Exception as error:  # noqa: BLE001 - one broken recipient must not stop the others
+                    self._diagnostics.failure("deliver", error)
+
+    async def _serve(self, agent: Agent) -> None:
+        """End what a person stopped of it, go on with what it has, and send it what is due while it has a free slot."""
+        await self._end_stopped(agent)
+        if self._routing.routes(agent.agent_id):
+            return
+        if self._transports[agent.connection].reconciles:
+            await self._go_on(agent)  # who drains finishes what it has
+        if agent_mode(agent, self._heads.directory) != "running":
+            return
+        pushes = sum(busy == agent.agent_id for busy in self._busy.values())
+        free = agent.concurrency - max(pushes, await self._heads.outstanding(agent.agent_id))
+        if free <= 0:
+            return
+        now = self._clock.now()
+        for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=_LOOK):
+            work = await self._heads.work(str(row["task_id"]))
+            free -= work is not None and await self._dispatch(agent, work, str(row["delivery_id"]))
             if free <= 0:
-                continue
-            now = self._clock.now()
-            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=_LOOK):
-                work = await self._heads.work(str(row["task_id"]))
-                free -= work is not None and await self._dispatch(agent, work, str(row["delivery_id"]))
-                if free <= 0:
-                    break
+                break
 
     async def _end_stopped(self, agent: Agent) -> None:
         """A person stopped it: what runs is ended."""
@@ -318,7 +324,10 @@ class Deliverer:
         who = self._heads.directory.alias_of(work.task.assignee)
         text = f"The session {short(session.session_id)} that it was for has ended. Ask the role instead: {who}"
         command = cmd.FailTask(task_id=work.task.task_id, text=Text(body=text), why=Reason.OFFLINE)
-        await self._outcomes.tell(command, HOST)
+        try:
+            await self._executor.execute(command, HOST)
+        except Refused as refusal:  # it moved on, or nothing can be recorded now: it is looked at again while it is due
+            self._diagnostics.record("report refused", task=work.task.task_id, detail=str(refusal))
         return True
 
     def _takes_nothing(self, work: Work, agent: Agent) -> bool:
@@ -429,17 +438,18 @@ class Deliverer:
             return
         if delivery_id in self._transports[agent.connection].found():
             self._push(agent, work, delivery_id, adopted=True)
-        elif delivery.fact.value in ("claimed", "admitted") and not delivery.unverified:
-            detail = "The host stopped before it was started."
-            back = cmd.ReturnDelivery(
-                task_id=task_id, delivery_id=delivery_id, retry_at=self._clock.now(), detail=detail
-            )
-            try:
-                await self._executor.execute(back, HOST)
-            except Refused as refusal:  # nothing can be recorded now; a later start tries again
-                self._diagnostics.record("return refused", task=task_id, detail=str(refusal))
-        else:
-            await self._outcomes.unknown(task_id, delivery_id, _SPOKE_AWAY if agent.connection == DOOR else _GONE)
+            return
+        never_began = delivery.fact.value in ("claimed", "admitted") and not delivery.unverified
+        command: cmd.Command = cmd.DoubtDelivery(
+            task_id=task_id, delivery_id=delivery_id, detail=_SPOKE_AWAY if agent.connection == DOOR else _GONE
+        )
+        if never_began:
+            detail, now = "The host stopped before it was started.", self._clock.now()
+            command = cmd.ReturnDelivery(task_id=task_id, delivery_id=delivery_id, retry_at=now, detail=detail)
+        try:
+            await self._executor.execute(command, HOST)
+        except Refused as refusal:  # nothing can be recorded now; a later start tries again
+            self._diagnostics.record("recovery refused", task=task_id, detail=str(refusal))
 
     def is_in_hand(self, work: Work) -> bool:
         """Whether a push of it is under way here, or a person holds back the next prompt to its session, where nothing
