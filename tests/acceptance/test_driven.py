@@ -140,7 +140,8 @@ def test_what_a_person_reassigns_after_an_answer_is_ended_in_the_middle_of_its_t
     eventually(lambda: [p for p in stage.log("prompt") if "That one." in p["text"]], "the prompt with the answer")
     code, _, err = stage.tally("reassign", task, "@hand")
     assert code == 0, err
-    eventually(lambda: not stage.processes(), "the end of its client")
+    eventually(lambda: len(ends(stage, task)) == 2, "the end of the turn with the answer")
+    assert ends(stage, task)[-1]["what"] == "turn ended: ended"
 
 
 def ends(stage: Stage, task: str) -> list[dict[str, str]]:
