@@ -20,7 +20,7 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.home import HomeGuard
 from tallystick.app.lock import HomeLock
 from tallystick.config import Settings, is_address, load
-from tallystick.core.errors import ErrorCode, Refused, denied, invalid
+from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid
 
 if TYPE_CHECKING:
     from tallystick.app.calls import Call, Handler
@@ -121,7 +121,10 @@ def up(words: list[str]) -> int:
     guard.prepare()
     if "--replace" in given:
         stop_running(guard.lock)
-    guard.lock.take()
+    try:
+        guard.lock.take()
+    except Refused as refused:
+        raise _beside_another(refused, guard.home, changed) from None
     return _serve(guard, lambda host: _say(_serves(host)), changed)
 
 
@@ -139,6 +142,28 @@ def _listening(given: dict[str, str]) -> dict[str, str]:
     if not is_address(changed.get("listen", "")):
         raise invalid(f"{changed['listen']!r} is not ADDRESS:PORT.", f"Write it like {LISTEN}.")
     return {field: value if field == "listen" else str(Path(value).absolute()) for field, value in changed.items()}
+
+
+def _beside_another(refused: Refused, home: Path, changed: dict[str, str]) -> Refused:
+    """Why no host was started where one is. It was asked to listen: whether that one does is said, and how it would."""
+    if "listen" not in changed or refused.code is not ErrorCode.CONFLICT:
+        return refused
+    try:
+        address = _running().get("address", "")
+    except wire.WireError:
+        return refused
+    listens, again = (f"at {address}", "Use that one, or stop it") if address else ("nowhere", "Stop it")
+    return conflict(
+        f"{refused.message} It listens {listens}, and a host that runs does not begin to listen elsewhere.",
+        f"{again} with `tally down` and do this again. For a host that listens whoever starts it, put `listen` into "
+        f"{home}/config.toml first.",
+    )
+
+
+def _running() -> dict[str, Any]:
+    """What the host says of itself. Raises `WireError` where none answers."""
+    found: dict[str, Any] = wire.connect(start=False, seconds=wire.SHAKE_SECONDS).call("status")
+    return found
 
 
 def _serves(host: Host) -> str:
@@ -260,7 +285,7 @@ def status(words: list[str]) -> int:
     if "--diagnostics" in given:
         return diagnostics(as_json=as_json)
     try:
-        found = wire.connect(start=False, seconds=wire.SHAKE_SECONDS).call("status")
+        found = _running()
     except wire.Unreachable as error:
         if error.code == "denied":
             raise
@@ -270,7 +295,7 @@ def status(words: list[str]) -> int:
     elif found["running"]:
         _say(
             f"host     {found['version']}, process {found['pid']}\nhome     {found['home']}\n"
-            f"uptime   {int(found['uptime_seconds'])} s" + _line_of_address(found)
+            f"uptime   {int(found['uptime_seconds'])} s\naddress  {found.get('address') or 'none: it does not listen'}"
         )
     else:
         _say(f"No host runs for {found['home']}. Start one with `tally up`.")
@@ -289,10 +314,6 @@ def diagnostics(*, as_json: bool) -> int:
         for line in str(record.get("trace", "")).splitlines():
             _say(wire.printable(f"    {line}"))
     return 0
-
-
-def _line_of_address(found: dict[str, Any]) -> str:
-    return f"\naddress  {found['address']}" if found.get("address") else ""
 
 
 def version(words: list[str]) -> int:

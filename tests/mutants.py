@@ -352,6 +352,13 @@ MUTANTS: tuple[Mutant, ...] = (
         f"{DELIVERY}::test_hostile_68_what_was_pushed_never_lapses_into_a_new_attempt",
     ),
     Mutant(
+        "an agent has done again what nobody knows the outcome of",
+        "task/handover.py",
+        "    if ctx.actor.kind is ActorKind.PERSON or not (work.is_in_doubt or task.reason is R.UNVERIFIED):",
+        "    if True:",
+        "tests/unit/test_doubt.py::test_what_is_in_doubt_is_done_again_on_a_persons_word_alone",
+    ),
+    Mutant(
         "a driven task is handed over twice",
         "task/prompts.py",
         'if c.purpose in ("work", "changes") and delivery.prompted:',

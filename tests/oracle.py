@@ -96,6 +96,12 @@ MOVES: dict[str, tuple[str, str, str]] = {
     "EndTurn": ("host", f"{LIVE} {ENDED}", "="),
 }
 
+PERSONS_ALONE: dict[str, str] = {
+    "ReassignTask": "input_required/unverified input_required/frozen",
+    "AnswerQuestion": "input_required/frozen",
+}
+"""Where, of those who otherwise may, a person alone may."""
+
 TURN: dict[str, str] = {
     "submitted/new": "assignee",
     "submitted/rework": "assignee",

@@ -337,7 +337,7 @@ class Refusals:
         )
         if len(self._last) > 10_000:
             self._last.clear()
-        trace = getattr(waiting.command, "trace", "")
+        trace = refusal.trace = getattr(waiting.command, "trace", "")
         workspace = getattr(waiting.command, "workspace", "")
         task = asyncio.get_running_loop().create_task(self._note(note, waiting.actor, trace, workspace))
         self._tasks.add(task)

@@ -395,6 +395,7 @@ class Deliverer:
             agent=agent,
             work=work,
             text=await self._words.first(work.task),
+            offer=self._routing.offer_for(work.task, agent.agent_id),
             caller=self._heads.directory.alias_of(work.task.requester),
             note=await self._words.newest(work.task, ("changes", "answer")),
             adopted=adopted,

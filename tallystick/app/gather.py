@@ -98,6 +98,8 @@ class Gather:
     async def _for_reassign(self, c: cmd.ReassignTask, _actor: Actor, work: Work | None) -> Facts:
         ancestors = await self._ancestors(work.task.parent) if work else ()
         agent = self._heads.directory.agents.get(c.assignee)
+        if is_capability(c.assignee):
+            return {"ancestors": ancestors, **self._of_holders(c.assignee.removeprefix(CAPABILITY_PREFIX))}
         return {"ancestors": ancestors, **(self._presences(agent) if agent is not None else {})}
 
     def _presences(self, agent: Agent) -> Facts:
@@ -119,7 +121,7 @@ class Gather:
         if c.assignee:
             facts["queued"] = await self._heads.queued(c.assignee)
         if c.capability or is_capability(c.assignee):
-            facts["live"] = self._live_holders(c.capability or c.assignee.removeprefix(CAPABILITY_PREFIX))
+            facts.update(self._of_holders(c.capability or c.assignee.removeprefix(CAPABILITY_PREFIX)))
         agent = self._heads.directory.agents.get(c.assignee)
         if agent is None:
             return facts
@@ -149,6 +151,10 @@ class Gather:
         groups = [work.task.group or work.task.task_id for work in works if work is not None]
         parts = groups.count(group) if group else 0
         return {"siblings": len({*groups} - {group}), "parts": parts}
+
+    def _of_holders(self, spec: str) -> Facts:
+        live, directory = self._live_holders(spec), self._heads.directory
+        return {"live": live, "reachable": frozenset(a for a in live if self._presence.is_reachable(a, directory))}
 
     def _live_holders(self, spec: str) -> frozenset[str]:
         """Of those who offer a capability the ones that can be expected to get to it: a spoke while its lease lives."""

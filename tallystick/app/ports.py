@@ -13,6 +13,7 @@ from tallystick.core.directory import Agent, SessionState
 from tallystick.core.events import Text
 from tallystick.core.identity import Prefix
 from tallystick.core.model import NO_OUTPUT, Artifact, CheckRun, GitReference, Output
+from tallystick.core.offers import Offer
 from tallystick.core.state import Work
 from tallystick.core.wake import Wake
 
@@ -341,9 +342,8 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waker(Protocol):
-    """A formal entry by which a sleeping session of one client can be told to look again.
-
-    Never puts anything into a turn that runs, never types, never answers what the client asks its person."""
+    """A formal entry by which a sleeping session of one client can be told to look again. Never puts anything into a
+    turn that runs, never types, never answers what the client asks its person."""
 
     async def reachable(self, agent: Agent, session: SessionState | None) -> bool:
         """Whether the entry would take a wake now. Cheap, and never starts anything."""
@@ -405,6 +405,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     work: Work
     text: Text
     """The words of the assignment."""
+    offer: Offer | None = None
+    """What of the agent's serves it (see `core.route`): by its schemas it is judged. None where nothing of it does."""
     caller: str = ""
     """Who asks, as people call it: `@name`."""
     note: str = ""
@@ -419,8 +421,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """How a push ended."""
 
     outcome: str
-    """`submitted`, `failed`, `returned` (it never began), `unverified` (begun, and lost sight of), `ended` (by us),
-    `told` (the recipient itself said by its calls what became of it)."""
+    """`submitted`, `failed`, `returned` (never begun), `unverified` (lost), `ended` (by us), `told` (by it)."""
     detail: str = ""
     code: str = ""
     """Why it failed, in one word of the recipient, where it gave one."""

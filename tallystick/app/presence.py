@@ -68,7 +68,7 @@ class Presence:
         return False
 
     def is_reachable(self, agent: str, directory: Directory) -> bool:
-        """Whether an entry would wake it now."""
+        """Whether an entry would wake it now, or its program is connected and takes new work."""
         return agent in self._reachable or not self._reachable.isdisjoint(directory.open_sessions.get(agent, ()))
 
     def is_reachable_session(self, session: str) -> bool:
@@ -76,8 +76,8 @@ class Presence:
         return session in self._reachable
 
     def note_reachable(self, who: str, *, now: bool) -> bool:
-        """Whether the entry of a session (or of an agent that a command wakes) would take a wake now; True if that is
-        another than before."""
+        """Whether the entry of a session (or of an agent that a command wakes) would take a wake now, or a spoke new
+        work; True if that is another than before."""
         before = who in self._reachable
         if now:
             self._reachable.add(who)

@@ -141,6 +141,8 @@ class Story:
         elif isinstance(event, ev.TaskRestarted) and event.detail:
             said = (self._verdict, f"Nothing made it good: {event.detail}")
             self._verdict = " ".join(_sentence(text) for text in said if text)
+        if isinstance(event, _REFUTES):
+            self._code = CODES["failed/refuted"]
         if not after.task.open:
             return self._ended(after)
         if isinstance(event, ev.TaskProgressed):
@@ -203,6 +205,9 @@ _VERDICTS: Final = (
     ev.TaskExpired,
 )
 """Events whose words say why there is no result."""
+
+_REFUTES: Final = (ev.ResultRefused, ev.CheckReported)
+"""Events that say no to a result, where they end a task without one: with or without rounds of compensation before."""
 
 CODES: Final = {
     "failed/error": "unavailable",

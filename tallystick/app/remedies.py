@@ -25,6 +25,14 @@ BY_CODE: Final = {
 }
 """A code that is not here is one of a handler's own."""
 _ELSE: Final = "Look at what its handler says before the same is sent again."
+_BEGUN_INVALID: Final = (
+    "Its handler had begun. Where the message speaks of the result, the handler is what is to be corrected: see the "
+    "log of the spoke. Else correct what was sent. The same again fails again."
+)
+_REFUTED: Final = (
+    "Its result was looked at and refused: its handler is what is to be corrected, or what it is asked for. The same "
+    "again is most likely refused again."
+)
 _EXHAUSTED: Final = "It failed, and so did what was to make it good; look at both before it is sent again."
 _NOT_BEGUN: Final = "See who is there with `tally routes`; start a holder, or give it more time, and send it again."
 
@@ -33,13 +41,21 @@ def remedy_of(task: Task, code: str) -> str:
     """The next step after a message that ended without a result, for the code that its sender is told."""
     if task.reason is Reason.EXPIRED and not task.taken_at:
         return _NOT_BEGUN
-    said = _EXHAUSTED if task.reason is Reason.EXHAUSTED else BY_CODE.get(code, _ELSE)
-    return f"{said} What happened: tally trace {short(task.task_id)}"
+    return f"{_said(task, code)} What happened: tally trace {short(task.task_id)}"
+
+
+def _said(task: Task, code: str) -> str:
+    by_reason = {Reason.EXHAUSTED: _EXHAUSTED, Reason.REFUTED: _REFUTED}
+    if task.reason in by_reason:
+        return by_reason[task.reason]
+    if code == "invalid" and task.taken_at:  # what does not fit is refused before its handler begins
+        return _BEGUN_INVALID
+    return BY_CODE.get(code, _ELSE)
 
 
 def remedy_of_doubt(task: Task) -> str:
     """The next step where nobody knows what became of it: never to send it again unseen."""
     return (
-        "Do not send it again unseen. Its spoke may still tell what came of it; else a person looks at what it did, "
-        f"and says so: tally verify {short(task.task_id)} --settle done|failed|redo|cancel TEXT"
+        "Do not send it again unseen. If its spoke is away, it may tell what came of it once it is back; else a person "
+        f"looks at what it did, and says so: tally verify {short(task.task_id)} --settle done|failed|redo|cancel TEXT"
     )

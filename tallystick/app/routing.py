@@ -18,8 +18,8 @@ from tallystick.app.presence import Presence
 from tallystick.core.directory import PUSHED, Agent, Directory
 from tallystick.core.identity import CAPABILITY_PREFIX
 from tallystick.core.model import Reason
-from tallystick.core.offers import wanted
-from tallystick.core.route import STATUSES, Candidate, Holder, agent_mode, choose, holders
+from tallystick.core.offers import Offer, wanted
+from tallystick.core.route import STATUSES, Candidate, Holder, agent_mode, choose, held_by, holders
 from tallystick.core.rows import DeliveryRow, Row, TaskRow
 from tallystick.core.state import Task, Work
 from tallystick.store.interface import Store
@@ -133,22 +133,26 @@ class Routing:
     def arrived(self, session: str, agent: str, endpoint: str, process: str) -> None:
         """A spoke's process is connected."""
         self._connected[session] = Connected(agent=agent, endpoint=endpoint, process=process)
+        self._presence.note_reachable(session, now=False)
 
     def ready(self, session: str) -> None:
         """It can be sent to from now on."""
         if session in self._connected:
             self._connected[session].is_ready = True
+            self._presence.note_reachable(session, now=True)
 
     def lost(self, session: str, process: str) -> None:
         """That process is connected no more. Its session lives on for its lease."""
         known = self._connected.get(session)
         if known is not None and known.process == process:
             known.is_there = False
+            self._presence.note_reachable(session, now=False)
 
     def drains(self, session: str) -> None:
         """It finishes what it has and takes nothing new."""
         if session in self._connected:
             self._connected[session].draining = True
+            self._presence.note_reachable(session, now=False)
 
     def loaded(self, session: str, queued: Mapping[str, int]) -> None:
         """What waits in its own queue, from a heartbeat."""
@@ -327,6 +331,14 @@ class Routing:
             found = self._holders[key] = holders(spec, workspace, directory, domains, requester)
         return found
 
+    def offer_for(self, task: Task, agent_id: str) -> Offer | None:
+        """As what of the task's capability an agent gets it now; None where it asks for none, or the agent holds it no
+        more."""
+        if not task.capability:
+            return None
+        found = held_by(agent_id, self.holders(task.capability, task.workspace, task.domains, task.requester))
+        return found.offer if found is not None else None
+
     def _candidates(self, route: Route, work: Work | None) -> Sequence[Holder]:
         requester = work.task.requester if work is not None else ""
         found = self.holders(route.capability, route.workspace, route.domains, requester)
@@ -367,21 +379,34 @@ class Routing:
 
     def why_not_begun(self, work: Work) -> str:
         """Of a message that nobody began: who was there for it, and how. Empty for any other task."""
-        told = self.waits_for(work)
+        told, has_it = self.waits_for(work), self._has_it(work)
+        if has_it:
+            return f"{has_it} was handed it and did not begin it."
         return f"Nobody began it; {told}." if told else ""
 
     def waits_for(self, work: Work) -> str:
-        """Of an open message that nobody has begun: who is registered for it, and how each is there at this moment.
-        Empty for any other task."""
+        """Of an open message that nobody has begun: who has it, or who is registered for it, and how each is there at
+        this moment. Empty for any other task."""
         task = work.task
         if not task.capability or task.taken_at or not task.open:
             return ""
+        has_it = self._has_it(work)
+        if has_it:
+            return f"{has_it} to begin it"
         found = self.holders_of(task)
         if not found:
             return f"nobody is registered for {task.capability!r}"
         told = ", ".join(f"@{holder.agent.alias} ({self._how(holder, task)})" for holder in found[:_TOLD])
         more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
         return f"registered for {task.capability!r}: {told}{more}"
+
+    def _has_it(self, work: Work) -> str:
+        """Who was handed a message that nobody has begun, and how it is there; empty where nobody was."""
+        handed = work.assignment
+        if handed is None or not handed.in_flight or work.task.taken_at or not work.task.open:
+            return ""
+        holders = [holder for holder in self.holders_of(work.task) if holder.agent.agent_id == handed.recipient]
+        return f"@{holders[0].agent.alias} ({self._how(holders[0], work.task)})" if holders else ""
 
     def _how(self, holder: Holder, task: Task) -> str:
         """How a holder is there at this moment."""

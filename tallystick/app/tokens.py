@@ -3,6 +3,7 @@ files, is only what the secret is known by. The door asks both, so neither opens
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -11,6 +12,7 @@ import msgspec
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.heads import Heads
 from tallystick.core.directory import SpokeToken
+from tallystick.core.errors import Refused, not_found
 
 
 class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +59,17 @@ def _fault(kept: KeptToken, known: SpokeToken | None) -> str:
     if known is None:
         return "The record does not know it: its file was put there by hand, or is left of one that was taken away."
     return "" if kept.token_id == known.token_id else "Its file is of an older token of that name."
+
+
+def not_joined(name: str, workspace: str) -> Refused:
+    """Nobody in that workspace has the name of a token. Who came in by it is on another machine, and cannot do what a
+    person at the host can."""
+    joining = shlex.join(("tally", "join", name, "--workspace", workspace))
+    return not_found(
+        f"There is no @{name} in this workspace.",
+        "A spoke makes itself known when it starts; a program that only asks is made known by a person, on the machine "
+        f"of the host: {joining}",
+    )
 
 
 class KeyringCheck:

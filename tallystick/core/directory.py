@@ -72,6 +72,11 @@ class Agent(Value, frozen=True):
         """The names of what it offers, each once."""
         return tuple(dict.fromkeys(offer.name for offer in self.offers))
 
+    def judges_in(self, workspace: str) -> bool:
+        """Whether it can be asked to judge, answer or choose there: a member, and no program that does what it is
+        handed."""
+        return workspace in self.workspaces and self.connection not in PASSIVE
+
 
 class SessionState(Value, frozen=True):
     """One execution of an agent."""

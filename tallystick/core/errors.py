@@ -36,6 +36,8 @@ class Refused(Exception):
         self.code = code
         self.message = message
         self.remedy = remedy
+        self.trace = ""
+        """The trace in which the refusal is on record; empty where it is not."""
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".strip()

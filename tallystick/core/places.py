@@ -11,7 +11,7 @@ from typing import Any
 from tallystick.core import commands as cmd
 from tallystick.core import events as ev
 from tallystick.core.clients import CLIENTS
-from tallystick.core.directory import MODES, PASSIVE, Agent, Directory, SessionState, Workspace, sessions_of, skeleton
+from tallystick.core.directory import MODES, Agent, Directory, SessionState, Workspace, sessions_of, skeleton
 from tallystick.core.errors import conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, check_alias, short
 from tallystick.core.offers import Offer, check_offers, wanted
@@ -118,7 +118,7 @@ def _coordinator(c: cmd.ChooseCoordinator, ctx: Context) -> ev.CoordinatorChosen
         return Unchanged(c.workspace_id)
     if c.agent:
         agent = ctx.directory.agent(c.agent)
-        if c.workspace_id not in agent.workspaces or agent.connection in PASSIVE:
+        if not agent.judges_in(c.workspace_id):
             raise conflict(f"@{agent.alias} cannot coordinate here.", "Choose a member that reads its inbox.")
     return ev.CoordinatorChosen(agent=c.agent)
 

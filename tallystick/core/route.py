@@ -28,11 +28,16 @@ _RUNNING = {"running"}
 _STRICTER = ("running", "draining", "paused", "stopped")
 
 
+def strictest(*modes: str) -> str:
+    """Of what people said of several things that hold for one, that which holds it back the most."""
+    return max(modes, key=_STRICTER.index)
+
+
 def agent_mode(agent: Agent, directory: Directory, workspace: str = "") -> str:
     """The strictest of what people said of the agent, its workspace and everything."""
     place = directory.workspaces.get(workspace)
     said = {agent.mode, directory.mode, place.mode if place else "running"}
-    return "running" if said == _RUNNING else max(said, key=_STRICTER.index)
+    return "running" if said == _RUNNING else strictest(*said)
 
 
 def is_stopped(actor_id: str, session: str, workspace: str, directory: Directory) -> bool:
@@ -50,15 +55,15 @@ HEARD: Final = frozenset({"client", "wake", "spoke"})
 
 def promise_to(agent: Agent, directory: Directory, *, live: bool, reachable: bool = False) -> Promise:
     """What the sender is told: never more than the connection can keep. `live`: it has a session whose hooks or runs
-    are heard of. `reachable`: an entry would wake it at this moment."""
+    are heard of. `reachable`: an entry would wake it at this moment, or its program is connected and takes work."""
     mode = agent_mode(agent, directory)
     if agent.deleted or mode == "stopped":
         return Promise.OFFLINE
     if mode != "running":
         return Promise.MAILBOX
-    if agent.connection in ("command", "drive") or (agent.connection == "spoke" and live):
+    if agent.connection in ("command", "drive"):
         return Promise.LIVE
-    if agent.connection in ("client", "wake") and reachable:
+    if agent.connection in HEARD and reachable:
         return Promise.LIVE
     if agent.connection in ("client", "wake") and live:
         return Promise.NEXT_TURN
@@ -126,6 +131,12 @@ def holders(
         return found
 
     return of(workspace) or of(_default(directory))
+
+
+def held_by(agent_id: str, found: Sequence[Holder]) -> Holder | None:
+    """Of those who hold what is asked for that agent, with the offer of its that serves: the one by which it is chosen,
+    counted and judged."""
+    return next((holder for holder in found if holder.agent.agent_id == agent_id), None)
 
 
 def _takes(agent: Agent, requester: str, providers: frozenset[str]) -> bool:

@@ -6,7 +6,7 @@ May live here: state shapes, no rules. `Context` is filled by `app`: the rules t
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -113,6 +113,9 @@ class Permission(Value, frozen=True):
     options: tuple[str, ...] = ("allow_once", "reject_once")
 
 
+NOT_RELEASED: Final = ("", "")
+
+
 class Task(Value, frozen=True):
     """A task as folded from its events. In front what it is called, then how it was asked for, under the same names as
     in that event."""
@@ -146,6 +149,7 @@ class Task(Value, frozen=True):
     group: str = ""
     retry: str = ""
     stall_seconds: float = 0.0
+    ack_seconds: float = 0.0
     reply_to: str = ""
     forwards: str = ""
     """The task whose result it brings."""
@@ -195,7 +199,7 @@ class Task(Value, frozen=True):
     cancel_by_person: bool = False
     cascade: tuple[str, ...] = ()
     """Children still to be told of a cancel."""
-    released: tuple[str, str] = ("", "")
+    released: tuple[str, str] = NOT_RELEASED
     """(session, digest of the reason) of the last release."""
     permissions: tuple[Permission, ...] = ()
     resume_state: TaskState | None = None
@@ -322,7 +326,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     live: frozenset[str] = frozenset()
     """Of the agents that the command names: those heard from within the presence time."""
     reachable: frozenset[str] = frozenset()
-    """Of the agents that the command names: those that an entry would wake now."""
+    """Of the agents that the command names: those that an entry would wake now, or that are connected and take work."""
     lease_until: float = 0.0
     """Renewed lease kept in memory, if it is later than the recorded one."""
 

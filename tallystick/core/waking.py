@@ -13,7 +13,7 @@ from tallystick.core import events as ev
 from tallystick.core.directory import Agent
 from tallystick.core.errors import Refused, conflict, denied, invalid, not_found
 from tallystick.core.identity import ActorKind, short
-from tallystick.core.route import agent_mode
+from tallystick.core.route import agent_mode, strictest
 from tallystick.core.state import Context, Unchanged
 from tallystick.core.wake import BY_OUTCOME, WATCHED, Wake, not_before
 
@@ -49,9 +49,12 @@ def _check_mode(agent: Agent, c: cmd.IntendWake, ctx: Context) -> None:
     if c.session and (session is None or session.ended or session.agent != c.agent_id):
         raise conflict(f"The session {short(c.session)} is not there any more.", "Nothing is to be done.")
     workspace = session.workspace if session else c.target
-    modes = (agent_mode(agent, ctx.directory, workspace), session.mode if session else "running")
-    if any(mode != "running" for mode in modes):
-        raise conflict(f"A person has set @{agent.alias} to {max(modes)}.", "Wait until a person says `tally resume`.")
+    mode = strictest(agent_mode(agent, ctx.directory, workspace), session.mode if session else "running")
+    if mode != "running":
+        raise conflict(
+            f"@{agent.alias} cannot be woken now: a person has set this to {mode}.",
+            "Wait until a person says `tally resume`.",
+        )
 
 
 def _check_none_open(agent: Agent, target: str, session: str) -> None:

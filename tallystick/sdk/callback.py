@@ -21,7 +21,7 @@ import msgspec
 from tallystick.sdk.address import Address, query
 from tallystick.sdk.errors import ReachError
 from tallystick.sdk.frames import Frame
-from tallystick.sdk.link import Link, LinkLost
+from tallystick.sdk.link import NOT_HEARD, Link, LinkLost
 from tallystick.sdk.websocket import refused_by
 
 SIGNATURE = b"tally-signature"
@@ -204,7 +204,7 @@ class CallbackLink:
                     raise LinkLost(str(error)) from None
             except (OSError, http.client.HTTPException) as error:
                 self._disconnect()
-                raise LinkLost(str(error) or type(error).__name__) from None
+                raise LinkLost(str(error) or type(error).__name__, remedy=NOT_HEARD) from None
         raise AssertionError("unreachable")
 
     def _posted(self, body: bytes) -> tuple[int, bytes]:

@@ -133,7 +133,7 @@ class Channel:
         if not first.done():
             if isinstance(error, LinkLost):
                 why = str(error).rstrip(".")
-                error = ReachRefused("unavailable", f"The host cannot be reached: {why}.", "Look at `tally status`.")
+                error = ReachRefused("unavailable", f"The host cannot be reached: {why}.", error.remedy)
             first.set_exception(error)
             return False
         log.log(logging.INFO if isinstance(error, LinkLost) else logging.ERROR, "Trying again: %s", error)

@@ -31,9 +31,10 @@ Context: TypeAlias = ContextSlice | Mapping[str, Any] | None
 _WORD_SECONDS = 0.2
 """The host ends a message at its deadline and says why: while there is a link, that word may take this long to come."""
 
-_PARTS = 64
 _LONGEST_MS = 7 * 86_400_000
+_LONGEST_STALL_MS = 2**53 - 1
 _KEY_CHARACTERS = 200
+"""These three are bounds of the frames. What a person may set is for the host to refuse."""
 _ANYTHING = Schema()
 
 
@@ -123,7 +124,9 @@ class ReachClient:
         - `wait`: False returns a `ReachHandle` as soon as the host has the message on its disk.
         - `more`: `domain`, `parent` (a task; default: the one in hand), `title`, `on_failure` (who is told: `@name` or
           `cap:NAME`), `review_by` (`@name`), `reply_to` (a capability that the result is sent on to: `NAME`),
-          `stall_after_ms` (how long it may run without progress until it is shown as suspected).
+          `stall_after_ms` (how long it may run without progress until it is shown as suspected),
+          `ack_timeout_ms` (how long each spoke may take to say that it has the message before it goes to another; 5 s,
+          or a third of `timeout_ms` where that is less).
 
         Raises `ReachNoRoute`, `ReachOffline`, `ReachTimeout`, `ReachUnverified`, or `ReachRefused` with the code
         `failed` where the handler raised, `invalid`, `conflict`, `denied`, `unavailable` and so on.
@@ -159,19 +162,18 @@ class ReachClient:
     async def dispatch(
         self, requests: Sequence[Mapping[str, Any]], timeout_ms: int = 30_000
     ) -> list[ReachResult | ReachError]:
-        """Send up to 64 messages at once and wait for all of them, at most `timeout_ms`.
+        """Send several messages at once and wait for all of them, at most `timeout_ms`. The host takes 64 that are open
+        together, or what `dispatch_parts` is set to; one beyond ends with `ReachRefused` `denied`.
 
         Each request is a dict of the arguments of `sail`; its own `timeout_ms` may be shorter, and `wait` stands for
         True (False is refused as that part's outcome). What comes back is in the order of the requests: a
         `ReachResult` for each that has one, else the `ReachError` that it ended with. All parts together count as one
-        child of the task in hand. Raises `ReachRefused` `invalid` only for requests that are no list of dicts, or too
-        many."""
+        child of the task in hand. Raises `ReachRefused` `invalid` only for requests that are no list of dicts, or
+        none."""
         if not isinstance(requests, Sequence) or not all(isinstance(one, Mapping) for one in requests):
             raise invalid("The requests are no list of dicts.", "Give each as the arguments of `sail`.")
-        if not 1 <= len(requests) <= _PARTS:
-            raise invalid(
-                f"A dispatch has 1 to {_PARTS} parts; this has {len(requests)}.", "Send the rest in another dispatch."
-            )
+        if not requests:
+            raise invalid("A dispatch has one part at least.", "Do not dispatch where there is nothing.")
         _check_ms("timeout_ms", timeout_ms)
         group = new_id("grp")
         return list(await asyncio.gather(*(self._one(request, timeout_ms, group) for request in requests)))
@@ -269,8 +271,9 @@ class ReachClient:
                 raise invalid(f"{key}={told[key]!r} is not known.", f"Use {usual!r} or {others[0]!r}.")
             if told[key] != usual:
                 body[key] = told[key]
-        if told.get(_STALL) is not None:
-            body[_STALL] = _check_ms(_STALL, told[_STALL])
+        for key, longest in _TIMES.items():
+            if told.get(key) is not None:
+                body[key] = _check_ms(key, told[key], longest)
         context = slice_of(told["context"])
         if context:
             body["context"] = context
@@ -309,9 +312,9 @@ def _outcome(voyage: Voyage, seconds: float) -> ReachResult:
 
 _BODY = ("domain", "parent", "group", "title", "on_failure", "review_by")
 _HEADER = ("dedup_key", "reply_to")
-_STALL = "stall_after_ms"
+_TIMES = {"stall_after_ms": _LONGEST_STALL_MS, "ack_timeout_ms": _LONGEST_MS}
 _CHOICES = {"to": ("one", "all"), "retry": ("retreat", "none")}
-_KNOWN = frozenset({*_BODY, *_CHOICES, *_HEADER, _STALL, "context"})
+_KNOWN = frozenset({*_BODY, *_CHOICES, *_HEADER, *_TIMES, "context"})
 
 
 def _text(value: Any, name: str) -> str:
@@ -322,9 +325,9 @@ def _text(value: Any, name: str) -> str:
     return value
 
 
-def _check_ms(name: str, given: Any) -> int:
-    if type(given) is not int or not 1 <= given <= _LONGEST_MS:
-        raise invalid(f"{name}={given!r} is not from 1 to {_LONGEST_MS} (7 days).", "Give milliseconds.")
+def _check_ms(name: str, given: Any, most: int = _LONGEST_MS) -> int:
+    if type(given) is not int or not 1 <= given <= most:
+        raise invalid(f"{name}={given!r} is not from 1 to {most}.", "Give milliseconds.")
     return given
 
 

@@ -10,7 +10,8 @@ class ReachError(Exception):
 
     `code` is one of the host's error codes (docs/reference/errors.md), or `timeout`, `unverified`, `canceled`.
     `message` says what was refused and the present state, `remedy` the next step. `msg_id`, `task_id` and `trace_id`
-    are those of the message where it got so far, else empty: `tally trace` shows the rest. `link` is the state it was
+    are those of the message where it got so far, else empty: `tally trace` shows the rest. A message that found nobody
+    has a trace without a task. `link` is the state it was
     in when this was said (IDLE PROVISIONED REACHED CONFIRMED SUNSET), empty where that is not known.
     """
 

@@ -58,6 +58,8 @@ class Sail(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     fence: int
     attempt: int = 1
+    revision: int = 0
+    changes: str = ""
     payload: Any = None
     context: dict[str, Any] = {}
     references: tuple[Referred, ...] = ()

@@ -5,21 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from tallystick.sdk.frames import Frame
 
+_LOOK: Final = "Look at `tally status`."
+NOT_HEARD: Final = (
+    "Look at `tally status` on the machine of the host: a host listens only where it was started with "
+    "`tally up --listen ADDRESS:PORT`, or where `listen` stands in its config.toml."
+)
+"""The next step where nobody answers at a `hub_url`."""
+
 
 class LinkLost(Exception):
     """The link is gone. What was sent last may have arrived or not.
 
-    `is_stopped`: the host said that it stops, so nobody should start it again on its own account."""
+    `is_stopped`: the host said that it stops, so nobody should start it again on its own account. `remedy`: the next
+    step of whoever waited for this link."""
 
-    def __init__(self, why: str = "closed", *, is_stopped: bool = False) -> None:
+    def __init__(self, why: str = "closed", *, is_stopped: bool = False, remedy: str = _LOOK) -> None:
         super().__init__(why)
         self.is_stopped = is_stopped
+        self.remedy = remedy
 
 
 class Link(Protocol):

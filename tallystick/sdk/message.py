@@ -25,6 +25,8 @@ class ReachMessage:
     - `header`: the frame's header: `msg_id target_capability source_spoke dedup_key timeout_ms reply_to` and so on.
     - `trace_id`, `task_id`, `msg_id`: as the host's record has them (`tally trace`, `tally show`).
     - `attempt`: 1, then one more each time the host had it tried anew.
+    - `changes`: what a reviewer wants changed of the result before (`tally changes`), the newest words; else empty. The
+      payload is that of the first attempt.
     - `deadline_at`: when the caller's wait ends, UTC seconds; None where it has no end.
     - `caller`: who asked, as `@name`.
     """
@@ -37,6 +39,7 @@ class ReachMessage:
         self.msg_id = header.msg_id
         self.task_id = sail.task_id
         self.attempt = sail.attempt
+        self.changes = sail.changes
         self.deadline_at = sail.deadline_at or None
         self.caller = sail.caller
         self.is_canceled = False

@@ -70,6 +70,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """Of the body."""
     task: str
+    revision: int = 0
+    """How many results of the task the host has: what was done before counts no more as what is asked for."""
     is_idempotent: bool = False
 
 
@@ -105,7 +107,7 @@ class Tables:
         if verdict.say == "run":
             self._db.execute(
                 "INSERT OR REPLACE INTO effects (capability, key, digest, task, state) VALUES (?, ?, ?, ?, 'begun')",
-                (ask.capability, ask.key, ask.digest, ask.task),
+                (ask.capability, ask.key, _stored(ask), ask.task),
             )
         if verdict.say in ("run", "again"):
             self._note(ask)
@@ -114,7 +116,7 @@ class Tables:
     def join(self, ask: Ask) -> Verdict:
         """Another delivery asks for an effect that is under way in this process."""
         effect = self._effect(ask)
-        if effect is not None and effect[0] != ask.digest:
+        if effect is not None and not _is_same_body(ask, effect[0]):
             return Verdict("conflict")
         self._note(ask)
         return Verdict("again")
@@ -124,15 +126,17 @@ class Tables:
     ) -> Verdict:
         """There was something under this key before. A new attempt of the same task, told by its higher fence, is the
         host's decision: it makes one only where none began, where a person or a compensation asks for it again, or
-        where the capability is idempotent, and it was told at the last ANCHOR what is begun here."""
+        where the capability is idempotent, and it was told at the last ANCHOR what is begun here. What ended is told
+        again until the host is known to have it."""
         if state == "dropped":
             return Verdict("run")
-        if digest != ask.digest:
+        if not _is_same_body(ask, digest):
             return Verdict("conflict")
         is_new_attempt = task == ask.task and ask.fence > self._highest_fence(ask)
         if state == "begun":
             return Verdict("run" if is_new_attempt or ask.is_idempotent else "doubt")
-        if is_new_attempt and (settled is not None or state == "failed"):
+        is_told = settled is not None or _revision(digest) < ask.revision
+        if is_new_attempt and (is_told or state == "failed"):
             return Verdict("run")
         return Verdict("again", outcome)
 
@@ -228,6 +232,19 @@ class Tables:
             "SELECT capability, key FROM deliveries WHERE delivery = ?", (delivery,)
         ).fetchone()
         return found
+
+
+def _stored(ask: Ask) -> str:
+    """What the store compares: the digest of the body and, where it is asked for anew, for which revision."""
+    return f"{ask.digest}+{ask.revision}" if ask.revision else ask.digest
+
+
+def _is_same_body(ask: Ask, stored: str) -> bool:
+    return stored.partition("+")[0] == ask.digest
+
+
+def _revision(stored: str) -> int:
+    return int(stored.partition("+")[2] or 0)
 
 
 def _outcome(stored: bytes | None) -> Outcome | None:

@@ -47,6 +47,7 @@ class Voyage:
         elif heard.kind == "RESULT":
             self._part(heard.body, self._result(heard.body))
         elif heard.kind == "FAIL" and not self.acknowledged.done() and not heard.body.get("task_id"):
+            self.trace_id = heard.header.trace_id  # in which the host has the refusal on record
             self.fail(from_body(heard.body, **self.about))  # `of` is missing where the host could not read so far
         elif heard.kind == "FAIL" and heard.body.get("of") == "SAIL":
             self.refusal = from_body(heard.body, **self.about)

@@ -14,7 +14,7 @@ from tallystick import wire
 from tallystick.sdk.address import Address, query
 from tallystick.sdk.errors import ReachError, ReachRefused, reach_error
 from tallystick.sdk.frames import Frame
-from tallystick.sdk.link import Dial, Link, LinkLost
+from tallystick.sdk.link import NOT_HEARD, Dial, Link, LinkLost
 
 _PATH = "/reach/v1"
 _LEAVES = 1000
@@ -41,7 +41,7 @@ def websocket_dial(address: Address, sender: str = "", workspace: str = "") -> D
                 "Name the file of its authority in SSL_CERT_FILE.",
             ) from None
         except (OSError, TimeoutError, InvalidHandshake, EOFError) as error:
-            raise LinkLost(f"{address.origin}: {error or type(error).__name__}") from None
+            raise LinkLost(f"{address.origin}: {error or type(error).__name__}", remedy=NOT_HEARD) from None
 
     return dial
 

@@ -59,6 +59,7 @@ class Works:
         ask = ask_of(heard, sail, station)
         live = self._by_effect.get((ask.capability, ask.key))
         if live is not None and live.stage != "over":
+            _check_joins(ask, live.ask)
             self._start(ask, live, live.join(ask))
             return
         if station.is_full:
@@ -178,6 +179,12 @@ class Works:
                 self._bench.outbox.post_once(delivery, work.ask.message, gone)
 
 
+def _check_joins(ask: Ask, live: Ask) -> None:
+    """What is under way for an earlier result is not what is wanted now, and nothing of it runs beside it."""
+    if live.task == ask.task and live.revision < ask.revision:
+        raise ReachRefused("unavailable", "The attempt before still runs here.", "Try again when it has ended.")
+
+
 def _rests_on(sail: Sail) -> dict[str, Any]:
     """The context with what it refers to: the same words with other content are another request."""
     referred = {"references": msgspec.to_builtins(sail.references)} if sail.references else {}
@@ -198,5 +205,6 @@ def ask_of(heard: Heard, sail: Sail, station: Station) -> Ask:
         key=msgspec.json.encode(scope).decode(),
         digest=digest_of(sail.payload, _rests_on(sail)),
         task=sail.task_id,
+        revision=sail.revision,
         is_idempotent=station.capability.idempotent,
     )

@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import signal
 import ssl
 import stat
 import subprocess
@@ -16,7 +17,7 @@ from websockets.sync.client import connect
 
 from tallystick import bootstrap
 from tallystick.edge.api.verbs import VERBS
-from tests.support.hosts import SECONDS
+from tests.support.hosts import SECONDS, eventually
 from tests.support.web import Site, done, stream, verb
 
 
@@ -445,6 +446,32 @@ def test_listen_may_stand_in_the_settings(site):
         f"{address}/v1/whoami", json={}, headers={"authorization": f"Bearer {token}"}, timeout=SECONDS, trust_env=False
     )
     assert answer.json()["kind"] == "person"
+
+
+def test_with_listen_in_the_settings_a_host_listens_again_whoever_starts_it_after_a_crash(site):
+    site.path.mkdir(mode=0o700)
+    (site.path / "config.toml").write_text('listen = "127.0.0.1:0"\n')
+    for _ in range(2):
+        assert site.tally("whoami")[0] == 0
+        assert "address  http://127.0.0.1:" in site.tally("status")[1]
+        os.kill(site.holder().pid, signal.SIGKILL)
+        eventually(lambda: site.holder() is None, "its end")
+
+
+def test_up_listen_beside_a_host_that_does_not_listen_says_so_and_what_to_do(site):
+    assert site.tally("whoami")[0] == 0
+    assert "address  none: it does not listen" in site.tally("status")[1]
+    code, _, err = site.tally("up", "--listen", "127.0.0.1:0")
+    assert code == 1
+    assert "It listens nowhere" in err
+    assert "tally down" in err
+    assert f"{site.path}/config.toml" in err
+
+
+def test_up_listen_beside_a_host_that_listens_says_where(served):
+    code, _, err = served.tally("up", "--listen", "127.0.0.1:0")
+    assert code == 1
+    assert f"It listens at {served.url}" in err
 
 
 def test_without_listen_there_is_no_address_and_no_token(site):

@@ -159,7 +159,8 @@ async def test_sail_is_refused_as_offline_only_when_every_lease_has_lapsed(tmp_p
         hub.desk.lost(spoke.session, "9@9")
         hub.manual.advance(100)
         returning = await hub.sail(timeout_ms=60_000)
-        assert (returning.link, returning.promise) == ("IDLE", "live")
+        assert (returning.link, returning.promise) == ("IDLE", "mailbox")
+        assert (await hub.sail(timeout_ms=60_000, to="all")).promise == "mailbox", "also of one that is named"
         hub.manual.advance(30)
         with pytest.raises(Refused) as caught:
             await hub.sail()
@@ -291,6 +292,29 @@ async def test_a_payload_whose_keys_stand_in_another_order_is_the_same_and_any_o
             assert caught.value.code is ErrorCode.CONFLICT
 
 
+async def test_a_spoke_asks_where_nobody_coordinates_and_does_not_coordinate_by_it(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("mine", "Mine")
+        for address in ("cap:Mine", "@human", "@coordinator"):
+            asked = await hub.desk.ask(hub.guest("mine"), forms.Ask(address=address, title="t"))
+            assert asked.task_id
+        assert hub.heads.directory.workspaces[hub.workspace].coordinator == ""
+
+
+async def test_the_first_agent_whose_ask_goes_through_coordinates(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        agents = [hub.id(Prefix.AGENT) for _ in range(2)]
+        for alias, agent_id in zip(("early", "later"), agents, strict=True):
+            join = cmd.JoinAgent(agent_id=agent_id, alias=alias, workspace=hub.workspace)
+            await hub.executor.execute(join, hub.guest().actor)
+        with pytest.raises(Refused):
+            await hub.desk.ask(hub.guest("early"), forms.Ask(address="@human", title=""))
+        assert hub.heads.directory.workspaces[hub.workspace].coordinator == ""
+        for alias in ("later", "early"):
+            await hub.desk.ask(hub.guest(alias), forms.Ask(address="@human", title="t"))
+        assert hub.heads.directory.workspaces[hub.workspace].coordinator == agents[1]
+
+
 async def test_what_people_ask_of_a_capability_is_the_same_however_its_json_is_written(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         await hub.spoke("counter", "Count")
@@ -346,6 +370,14 @@ async def test_retreat_takes_back_what_has_not_begun(tmp_path: Path) -> None:
         await hub.until(lambda: sailed.task_id in hub.spokes.running)
         link = await hub.desk.retreat(hub.guest(), sailed.msg_id)
         assert (link.link, link.task_id) == ("IDLE", sailed.task_id)
+
+
+async def test_retreat_of_what_is_no_message_of_the_caller_says_so(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        for named in ("nope", "tsk_nope", hub.id(Prefix.TASK), hub.id(Prefix.MESSAGE)):
+            with pytest.raises(Refused, match=r"There is no .*message") as caught:
+                await hub.desk.retreat(hub.guest(), named)
+            assert caught.value.code is ErrorCode.NOT_FOUND
 
 
 async def test_retreat_of_what_has_begun_is_refused(tmp_path: Path) -> None:
@@ -491,7 +523,7 @@ async def test_after_a_restart_of_the_host_what_began_waits_for_its_spoke_and_th
         (route,) = (await hub.desk.routes(hub.guest())).routes
         assert route.status == "returning"
         hub.spokes.answer = hub.spokes.held
-        assert (await hub.sail()).promise == "live", "it is waited for"
+        assert (await hub.sail()).promise == "mailbox", "it is waited for"
         back = await hub.spoke("counter", process="2@2", held=(await hub.holds_of(begun.task_id, "running"),))
         assert [answer.do for answer in back.resume] == ["go_on"]
         for sailed in (begun, sent, waits):
@@ -501,15 +533,23 @@ async def test_after_a_restart_of_the_host_what_began_waits_for_its_spoke_and_th
         assert (await hub.outcome(begun.task_id))[-1].payload == "whole"
 
 
+async def test_the_desk_takes_the_longest_wait_that_a_frame_carries_and_no_longer_one(tmp_path) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        assert await hub.sail(timeout_ms=604_800_000)
+        with pytest.raises(Refused, match="7 days"):
+            await hub.sail(timeout_ms=604_800_001)
+
+
 @pytest.mark.parametrize("to", ["all", "one"])
 async def test_after_a_restart_every_message_that_waits_is_taken_up_by_name_or_by_capability(tmp_path, to: str) -> None:
     many = 1001
     async with Hub(tmp_path, push_queue=many + 1, anchor_queue=many + 1) as hub:
         hub.spokes.answer = hub.spokes.held
         await hub.spoke("counter", "Count")
-        first = await hub.sail(timeout_ms=10**9)
+        first = await hub.sail(timeout_ms=10**8)
         await hub.until(lambda: first.task_id in hub.spokes.running)
-        sails = [hub.sail(timeout_ms=10**9, to=to) for _ in range(many)]
+        sails = [hub.sail(timeout_ms=10**8, to=to) for _ in range(many)]
         await asyncio.gather(*sails)
         assert hub.routing.waiting("Count") == many
         store, clock = hub.store, hub.manual

@@ -12,6 +12,7 @@ from tallystick.app.reaches import CODES
 from tallystick.app.remedies import BY_CODE
 from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode, Refused
+from tallystick.core.events import Text
 from tallystick.core.identity import short
 from tallystick.core.offers import Offer
 from tests.support.hub import Hub
@@ -121,11 +122,12 @@ async def test_what_is_refused_before_it_began_has_failed_with_the_words_and_the
         told = (await hub.outcome((await hub.sail()).task_id))[-1]
         assert (told.what, told.code, told.link) == ("failed", "invalid", "SUNSET")
         assert "The payload has the wrong shape: $.n." in told.message
+        assert told.remedy.startswith("Correct what was sent")
 
 
 @pytest.mark.parametrize(
     ("code", "wanted"),
-    [("invalid", "Correct what was sent"), ("failed", "the log of the spoke"), ("odd", "handler says")],
+    [("invalid", "the message speaks of the result"), ("failed", "the log of the spoke"), ("odd", "handler says")],
 )
 async def test_what_to_do_next_goes_by_what_went_wrong_and_names_the_task(
     tmp_path: Path, code: str, wanted: str
@@ -142,6 +144,35 @@ async def test_what_to_do_next_goes_by_what_went_wrong_and_names_the_task(
         assert told.remedy.endswith(f"tally trace {short(told.task_id)}")
 
 
+@pytest.mark.parametrize(
+    ("given", "place", "wanted"),
+    [
+        ({}, "failed/refuted", "its handler is what is to be corrected"),
+        ({"on_failure": "cap:Mend"}, "failed/exhausted", "so did what was to make it good"),
+    ],
+)
+async def test_what_its_reviewer_refuses_is_told_as_invalid_however_many_rounds_there_were(
+    tmp_path: Path, given: dict[str, str], place: str, wanted: str
+) -> None:
+    async with Hub(tmp_path) as hub:
+        await hub.spoke("counter", "Count")
+        await hub.spoke("mender", "Mend")
+        sailed = await hub.sail(review_by="@owner", **given)
+        while hub.work(sailed.task_id).task.open:
+            await hub.until(lambda: _is_for_review(hub, sailed.task_id) or not hub.work(sailed.task_id).task.open)
+            if _is_for_review(hub, sailed.task_id):
+                revision = hub.work(sailed.task_id).task.revision
+                refuse = cmd.RefuseResult(task_id=sailed.task_id, revision=revision, text=Text(body="Not that."))
+                await hub.executor.execute(refuse, hub.guest().actor)
+        told = (await hub.outcome(sailed.task_id))[-1]
+        assert (hub.work(sailed.task_id).task.place, told.code) == (place, "invalid")
+        assert wanted in told.remedy
+
+
+def _is_for_review(hub: Hub, task_id: str) -> bool:
+    return hub.work(task_id).task.place == "input_required/review"
+
+
 async def test_the_list_of_what_failed_says_why(tmp_path: Path) -> None:
     async with Hub(tmp_path) as hub:
         hub.spokes.answer = Mending(hub, mends=False)
@@ -149,6 +180,20 @@ async def test_the_list_of_what_failed_says_why(tmp_path: Path) -> None:
         await hub.reaches_()
         (task,) = (await hub.desk.s.views.failed(lambda _: True)).tasks
         assert task.why == "It is broken."
+
+
+async def test_the_list_of_what_failed_says_why_also_of_what_came_too_late(tmp_path: Path) -> None:
+    async with Hub(tmp_path) as hub:
+        hub.spokes.answer = hub.spokes.held
+        await hub.spoke("counter", "Count")
+        sailed = await hub.sail(timeout_ms=15_000)
+        await hub.until(lambda: sailed.task_id in hub.spokes.running)
+        await hub.pass_time(15)
+        (task,) = (await hub.desk.s.views.failed(lambda _: True)).tasks
+        assert (hub.work(sailed.task_id).task.place, task.why) == (
+            "failed/expired",
+            "Its time was over before it had a result.",
+        )
 
 
 def test_every_code_that_a_place_is_told_as_has_a_remedy() -> None:
@@ -167,6 +212,7 @@ async def test_what_is_in_doubt_is_not_to_be_sent_again_and_the_command_that_set
         await hub.pass_time(21)
         told = [told async for told in hub.told(sailed.task_id, "unverified")][-1]
         assert told.remedy.startswith("Do not send it again unseen.")
+        assert "If its spoke is away" in told.remedy, "one that is there has said what it knows"
         assert f"tally verify {short(sailed.task_id)} --settle done|failed|redo|cancel TEXT" in told.remedy
 
 

@@ -280,9 +280,12 @@ async def test_nobody_who_offers_it_is_no_route(local: Harbour) -> None:
         return [line for line in (await desk.activity(person)).events if "no_route" in line.what]
 
     (noted,) = await seen(found)
-    assert (await desk.trace(person, noted.trace)).events == (noted,)
-    with pytest.raises(Refused, match="is no whole id of a trace"):
-        await desk.trace(person, short(noted.trace))
+    assert caught.value.trace_id == noted.trace
+    for typed in (noted.trace, short(noted.trace), f"trc_{noted.trace[-4:].lower()}"):
+        assert (await desk.trace(person, typed)).events == (noted,)
+    for typed in ("trc_", f"trc_{noted.trace[-3:]}", "trc_zzzzzz"):
+        with pytest.raises(Refused, match="is no whole id of a trace"):
+            await desk.trace(person, typed)
 
 
 async def test_a_handler_that_says_nothing_for_long_is_shown_as_suspected(local: Harbour) -> None:
@@ -303,6 +306,19 @@ async def test_a_handler_that_says_nothing_for_long_is_shown_as_suspected(local:
             await client.sail("Never", 1, stall_after_ms=0)
 
 
+async def test_a_message_says_how_long_a_spoke_may_take_to_answer(local: Harbour) -> None:
+    await local.spoke({"Echo": echo})
+    async with local.client() as client:
+        sent: dict[str, Any] = {"target_capability": "Echo", "payload": 1, "ack_timeout_ms": 60_000}
+        assert (await client.sail(**sent)).payload["echo"] == 1
+        (part,) = await client.dispatch([sent])
+        assert isinstance(part, ReachResult)
+        for wrong in (0, 7 * 86_400_000 + 1, 2.5, "1 s", True):
+            with pytest.raises(ReachRefused, match=r"ack_timeout_ms=.* is not from 1 to") as caught:
+                await client.sail("Echo", 1, ack_timeout_ms=wrong)
+            assert caught.value.code == "invalid"
+
+
 async def test_without_an_answer_in_time_the_error_says_how_far_it_came(local: Harbour) -> None:
     async def never(_: ReachMessage) -> None:
         await asyncio.Event().wait()
@@ -321,8 +337,9 @@ async def test_a_spoke_that_left_in_order_is_offline_at_once(harbour: Harbour) -
     async with harbour.client() as client:
         await client.sail("Away", 1)
         await spoke.stop()
-        with pytest.raises(ReachOffline, match="Every holder of 'Away' is offline: @s-1"):
+        with pytest.raises(ReachOffline, match="Every holder of 'Away' is offline: @s-1") as caught:
             await client.sail("Away", 1)
+        assert caught.value.trace_id.startswith("trc_")
 
 
 async def test_a_timeout_with_nobody_free_says_who_is_registered_and_how_it_is(local: Harbour) -> None:
@@ -349,6 +366,35 @@ async def test_a_result_goes_on_to_a_second_spoke(local: Harbour) -> None:
     onward = await asyncio.wait_for(came.get(), PATIENCE)
     assert (onward.payload, onward.trace_id) == (found.payload, found.trace_id)
     assert onward.context.related == (found.task_id,)
+
+
+async def test_a_handler_is_told_what_a_reviewer_wants_changed_and_which_attempt_it_is(harbour: Harbour) -> None:
+    messages: list[ReachMessage] = []
+
+    async def write(message: ReachMessage) -> int:
+        messages.append(message)
+        return len(messages)
+
+    await harbour.spoke({"Write": write})
+    desk, person = harbour.haven.desk, await harbour.haven.person()
+    async with harbour.client() as client:
+        handle = await client.sail("Write", "a page", wait=False, review_by="@human", dedup_key="page-1")
+
+        async def until_handed_in(revision: int) -> None:
+            async def handed_in() -> bool:
+                return bool((await desk.show(person, handle.task_id)).revision == revision)
+
+            await seen(handed_in)
+
+        for number, words in enumerate(("Shorter, please.", "Shorter, please.", "As before."), start=1):
+            await until_handed_in(number)
+            await desk.changes(person, handle.task_id, words, revision=number)
+        await until_handed_in(4)
+        await desk.approve(person, handle.task_id, revision=4)
+        assert (await handle.result(5_000)).payload == 4
+    assert [message.payload for message in messages] == ["a page"] * 4
+    assert [message.attempt for message in messages] == [1, 2, 3, 4]
+    assert [message.changes for message in messages] == ["", "Shorter, please.", "Shorter, please.", "As before."]
 
 
 async def test_a_message_to_all_has_a_part_for_each_holder(local: Harbour) -> None:

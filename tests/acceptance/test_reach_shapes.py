@@ -145,6 +145,32 @@ async def test_a_result_of_another_shape_is_a_failure_and_is_compensated(haven: 
     assert (await ended(client, msg_id))["payload"] == {"lines": 3}
 
 
+@pytest.mark.parametrize(
+    ("newest", "asked", "more"),
+    [
+        ({"version": "2.0"}, "Echo@1.0", {}),
+        ({"version": "1.9", "domain": "b"}, "Echo", {"domain": "a"}),
+        ({"version": "2.0", "domain": "b"}, "Echo@1", {"domain": "a"}),
+    ],
+)
+async def test_payload_and_result_are_judged_by_the_offer_that_serves_the_request(
+    haven: Haven, newest: dict[str, Any], asked: str, more: dict[str, Any]
+) -> None:
+    spoke, client = await haven.end("memory"), await haven.end("memory")
+    served = {"name": "Echo", "version": "1.0", "schema": TAKES, "result_schema": GIVES, **more}
+    await spoke.anchor(capabilities=[served, {"name": "Echo", "schema": GIVES, "result_schema": TAKES, **newest}])
+    right = await client.sail({"path": "x"}, asked, **more)
+    sail = await spoke.begin()
+    assert sail["body"]["payload"] == {"path": "x"}
+    await spoke.about(sail, "RESULT", payload={"lines": 3})
+    assert (await ended(client, right))["payload"] == {"lines": 3}
+    assert (await spoke.hear("ACK"))["body"]["of"] == "RESULT"
+    wrong = await client.sail({"path": "y"}, asked, **more)
+    await spoke.about(await spoke.begin(), "RESULT", payload={"path": "y"})
+    told = await ended(client, wrong)
+    assert (told["kind"], told["code"]) == ("FAIL", "invalid")
+
+
 async def test_what_a_person_asks_of_a_capability_in_words_arrives_as_title_and_body(haven: Haven) -> None:
     spoke = await haven.end("memory")
     await spoke.anchor()

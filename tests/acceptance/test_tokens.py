@@ -16,9 +16,12 @@ import msgspec
 import pytest
 import websockets
 
+from tallystick.app.desk import forms
 from tallystick.core.errors import Refused
 from tallystick.core.events import SpokeTokenMade, SpokeTokenRemoved
 from tallystick.core.identity import ActorKind
+from tallystick.sdk.client import ReachClient
+from tallystick.sdk.errors import ReachRefused
 from tallystick.sdk.link import MemoryLink
 from tests.support.ends import PATIENCE, Haven, Lost, MemoryEnd
 from tests.support.places import Place
@@ -73,6 +76,33 @@ async def doubts(haven: Haven) -> dict[str, Any]:
     """What doctor finds amiss with tokens, by what it looked at."""
     found = (await haven.desk.doctor(await haven.person())).findings
     return {one.check: one for one in found if one.check.startswith("token") and not one.ok}
+
+
+async def test_whoever_comes_with_a_token_that_is_none_is_told_how_a_spoke_gets_one(haven: Haven) -> None:
+    secret = await made(haven)
+    await removed(haven)
+    with pytest.raises(ReachRefused) as caught:
+        await ReachClient(hub_url=haven.url, token=secret).sail("Count", 1)
+    assert caught.value.code == "unauthenticated"
+    assert "tally token add NAME" in caught.value.remedy
+
+
+async def test_a_program_that_only_asks_comes_in_once_it_is_joined_and_is_told_so_before(haven: Haven) -> None:
+    person = await haven.person()
+    made_first = await haven.desk.add_token(person, "far-1")
+    assert not made_first.known
+    async with ReachClient(hub_url=haven.url, token=made_first.token) as client:
+        with pytest.raises(ReachRefused) as caught:
+            await client.sail("Count", 1)
+    assert caught.value.code == "not_found"
+    assert caught.value.remedy.endswith("on the machine of the host: tally join far-1 --workspace default")
+    await haven.desk.join(person, forms.Join(name="far-1"))
+    spoke = await haven.end("memory")
+    await spoke.anchor("near-1", offer={"name": "Count"})
+    async with ReachClient(hub_url=haven.url, token=made_first.token) as client:
+        handle = await client.sail("Count", 1, wait=False)
+    assert handle.task_id
+    assert (await haven.desk.add_token(person, "far-1")).known
 
 
 async def test_the_record_says_who_made_and_took_away_a_token_and_for_what_and_never_its_secret(haven: Haven) -> None:

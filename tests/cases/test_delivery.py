@@ -35,6 +35,10 @@ def test_case_01_a_deaf_session_shows_only_what_was_witnessed_and_for_how_long_n
     shown = town.show(task)
     assert [fact["fact"] for fact in shown["facts"]] == ["accepted", "persisted", "claimed", "admitted", "working"]
     assert shown["silent_seconds"] >= 600
+    town.call("submit", name, task=task, text="Done.")
+    town.pass_time(600)
+    ended = town.show(task)
+    assert (ended["state"], ended["silent_seconds"]) == ("completed", 0), "nothing more is to be heard of it"
 
 
 @pytest.mark.parametrize("decision", ["allow", "deny"])

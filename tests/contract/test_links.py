@@ -304,6 +304,28 @@ async def test_a_message_that_was_not_begun_goes_to_another_when_its_spoke_is_lo
     assert (await outcome(client, msg_id))["payload"] == 2
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_spoke_that_does_not_answer_in_the_time_of_the_message_is_passed_over(
+    haven: Haven, client: End, kind: str
+) -> None:
+    spoke, other = await haven.end(kind), await haven.end("memory")
+    await spoke.anchor(offer={"weight": 1000})
+    await other.anchor("echo-2")
+    msg_id = await client.sail(ack_timeout_ms=1000)
+    unanswered = await spoke.hear("SAIL")
+    assert (await spoke.hear("RETREAT"))["body"]["delivery"] == unanswered["body"]["delivery"]
+    again = await other.begin()
+    assert again["body"]["attempt"] == 2
+    await other.about(again, "RESULT", payload=2)
+    assert (await outcome(client, msg_id))["payload"] == 2
+
+
+@pytest.mark.parametrize("ack_timeout_ms", [-1, 2**60, 31 * 86_400_000, "soon"])
+async def test_a_time_to_answer_that_is_none_is_refused(client: End, ack_timeout_ms: Any) -> None:
+    await client.sail(ack_timeout_ms=ack_timeout_ms)
+    assert (await client.hear("FAIL"))["body"]["code"] == "invalid"
+
+
 @pytest.mark.parametrize("kind", LASTING)
 async def test_what_was_begun_by_a_lost_spoke_is_unverified_until_it_is_back_with_the_result(
     haven: Haven, client: End, kind: str
@@ -480,8 +502,8 @@ async def test_nobody_there_is_told_at_once(haven: Haven, kind: str) -> None:
     assert (refused["code"], refused["of"]) == ("no_route", "SAIL")
 
 
-@pytest.mark.parametrize("turns", [(Turn.LOST,), (Turn.LOST, Turn.ENDED), (Turn.ENDED,)])
-async def test_a_message_that_a_slow_spoke_does_not_get_is_held_no_longer_than_its_connection(
+@pytest.mark.parametrize("turns", [(), (Turn.LOST,), (Turn.LOST, Turn.ENDED), (Turn.ENDED,)])
+async def test_a_message_that_a_slow_spoke_does_not_get_is_held_no_longer_than_its_time_and_connection(
     haven: Haven, turns: tuple[Turn, ...]
 ) -> None:
     spoke = await haven.end("memory")
@@ -500,7 +522,10 @@ async def test_a_message_that_a_slow_spoke_does_not_get_is_held_no_longer_than_i
         raise AssertionError("it has not begun")
 
     sail = f.frame("SAIL", "msg_1", f.Nothing())
-    terms = Terms(sail=sail, ack_seconds=LONG, begin_seconds=LONG, check_payload=right, check_result=right)
+    bounded = None if turns else 0.01
+    terms = Terms(
+        sail=sail, ack_seconds=LONG, sail_seconds=bounded, begin_seconds=LONG, check_payload=right, check_result=right
+    )
     carried = Carried(handed(spoke, "ses_1", 3), terms, send, never, never)
     carrying = asyncio.create_task(carried.carry())
     async with asyncio.timeout(PATIENCE):

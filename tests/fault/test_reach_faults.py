@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tallystick.app.desk import forms
+from tallystick.core.identity import short
 from tests.support.ends import PATIENCE, End, Haven, Lost, UnixEnd
 from tests.support.hosts import Home
 
@@ -265,6 +266,33 @@ async def test_show_and_trace_say_what_a_waiting_message_waits_for(haven: Haven)
     assert "(draining, last heard" in (await haven.desk.show(person, task_id)).waits_for
     (told,) = (await haven.desk.trace(person, task_id)).waiting
     assert "(draining, last heard" in told
+
+
+async def test_a_message_that_nobody_began_in_time_says_who_was_handed_it(haven: Haven) -> None:
+    spoke, client = await haven.end("unix"), await haven.end("memory")
+    await spoke.anchor()
+    msg_id = await client.sail(timeout_ms=500, ack_timeout_ms=60_000)
+    sail = await spoke.take()
+    assert (await spoke.hear("RETREAT"))["body"]["delivery"] == sail["body"]["delivery"]
+    await spoke.about(sail, "FAIL", code="canceled", message="It was not begun here.")
+    said = (await ends_with(client, msg_id))["message"]
+    assert "@echo-1 (online, 1 of 1 in hand) was handed it and did not begin it." in said
+
+
+async def test_a_message_that_was_handed_to_a_spoke_waits_for_the_begin_of_that_one(haven: Haven) -> None:
+    spoke, other, client = await haven.end("unix"), await haven.end("memory"), await haven.end("memory")
+    await spoke.anchor(offer={"weight": 1000})
+    await other.anchor("echo-2")
+    await client.sail()
+    task_id = (await client.hear("ACK"))["body"]["task_id"]
+    sail = await spoke.take()
+    person = await haven.person()
+    shown = await haven.desk.show(person, task_id)
+    assert (shown.link, shown.waits_for) == ("PROVISIONED", "@echo-1 (online, 1 of 1 in hand) to begin it")
+    assert (await haven.desk.trace(person, task_id)).waiting == (f"{short(task_id)} waits; {shown.waits_for}",)
+    await spoke.about(sail, "BEGIN")
+    await spoke.hear("ACK")
+    assert (await haven.desk.show(person, task_id)).waits_for == ""
 
 
 async def status_other_than(haven: Haven, *passing: str) -> str:

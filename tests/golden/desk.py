@@ -122,6 +122,21 @@ def event(position: int, what: str, before: str, after: str, **more: Any) -> for
     return forms.Line(**(values | more))
 
 
+REFUSED = forms.Line(
+    position=4,
+    at="2026-11-30T14:03:04.000Z",
+    who="@alice",
+    asserted=False,
+    what="refused submit task: no_route",
+    task_id="",
+    before="",
+    after="",
+    text="",
+    workspace=WORKSPACE,
+    error="Nobody here offers 'Translate'.",
+    trace=TRACE,
+)
+"""What was refused made no task."""
 HISTORY = (
     event(1, "asked @reviewer", "", "submitted/new", text="Look at the parser.\nIt reads every file twice."),
     event(2, "took it", "submitted/new", "working", who="@reviewer", asserted=True, seconds=1.0),
@@ -431,7 +446,7 @@ CANNED: dict[str, Any] = {
     "board": BOARD,
     "failed": BOARD,
     "trace": forms.Lines(events=HISTORY),
-    "activity": forms.Lines(events=HISTORY),
+    "activity": forms.Lines(events=(*HISTORY, REFUSED)),
     "why": SOURCE,
     "join": AGENT_SHOWN,
     "leave": forms.Done(detail="@tester left shop."),
@@ -532,7 +547,12 @@ CANNED: dict[str, Any] = {
     "remove_check": forms.Done(detail="Check tests is gone."),
     "checks": forms.Checks(checks=(CHECK,)),
     "add_token": reach.TokenMade(
-        name="summary-01", domains=("data-team",), workspace="shop", token="s3cret" * 7 + "x", replaced=True
+        name="summary-01",
+        domains=("data-team",),
+        workspace="shop",
+        token="s3cret" * 7 + "x",
+        replaced=True,
+        known=False,
     ),
     "tokens": reach.Tokens(
         tokens=(

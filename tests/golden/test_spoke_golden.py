@@ -44,7 +44,8 @@ def to_host() -> dict[str, f.Frame]:
     anchor = f.Anchor(spoke_id=SPOKE, store="9f1c", incarnation="4711@99", capabilities=(OFFER,), held=held)
     from_spoke = {"source_spoke": SPOKE}
     context = {"goal": "a report", "references": ["notes.md", "HEAD:README.md"]}
-    sail = f.Sail(payload={"file_path": "/etc/hostname"}, context=context, domain="data-team", group="g-1")
+    payload = {"file_path": "/etc/hostname"}
+    sail = f.Sail(payload=payload, context=context, domain="data-team", group="g-1", ack_timeout_ms=500)
     return {
         "ANCHOR": f.frame("ANCHOR", OWN, anchor, **from_spoke),
         "HEARTBEAT": f.frame("HEARTBEAT", OWN, f.Heartbeat(load={"FileSummarize": f.Load(running=1)}), **from_spoke),
@@ -79,7 +80,9 @@ def from_host() -> dict[str, f.Frame]:
         delivery=DLV,
         task_id=TASK,
         fence=1,
-        attempt=1,
+        attempt=2,
+        revision=1,
+        changes="Name the host, too.",
         payload={"file_path": "/etc/hostname"},
         context={"goal": "a report"},
         references=REFERRED,
@@ -120,7 +123,7 @@ def from_host() -> dict[str, f.Frame]:
         "BEGIN": f.frame("BEGIN", MSG, f.Begun(task_id=TASK)),
         "PROGRESS": f.frame("PROGRESS", MSG, f.Told(task_id=TASK, text="half", fraction=0.5)),
         "RESULT": f.frame("RESULT", MSG, f.Outcome(task_id=TASK, payload={"n": 1}, spoke=SPOKE), trace_id=TRACE),
-        "FAIL": f.frame("FAIL", MSG, refusal(absent, "SAIL")),
+        "FAIL": f.frame("FAIL", MSG, refusal(absent, "SAIL"), trace_id=TRACE),
     }
 
 

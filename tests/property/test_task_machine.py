@@ -58,7 +58,7 @@ ORDER = list(oracle.WITNESSES)
 LIMITS = Limits(rounds=4, open_children=2)
 ACTIONS = (
     "step step step step step step step step step step step step step step wild wild wild more more dispatch dispatch "
-    "race restart time_passes time_passes leave session_ends"
+    "race restart time_passes time_passes leave session_ends lose lose"
 ).split()
 ASIDE = (
     "CorrectTask CancelTask FreezeTask MoveTurn SetTaskMode ReassignTask DeclineTask FailTask SettleTrace ExpireTask"
@@ -83,6 +83,7 @@ class Shadow:
         self.session = ""
         self.last_holder = ""
         self.in_flight = False
+        self.in_doubt = False
         self.fence = 0
         self.fences: set[int] = set()
         self.cancel_asked = False
@@ -116,7 +117,7 @@ class Shadow:
             self.assignee = self.route  # whoever had it has it no more: the host chooses anew
         if kind is cmd.CancelTask and before == after:
             self.cancel_asked = True
-        if kind is cmd.ReassignTask or (kind is cmd.CorrectTask and not oracle.is_open(before)):
+        if kind is cmd.CorrectTask and not oracle.is_open(before):
             self.cancel_asked = False
 
     def _let_go(self, kind: type, after: str) -> None:
@@ -135,6 +136,10 @@ class Shadow:
             self.in_flight = False
         if kind is cmd.CorrectTask and not after.startswith("working") and after != "input_required/unverified":
             self.in_flight = False  # a person put it elsewhere
+        if kind in (cmd.DoubtDelivery, cmd.DoubtTask) or after == "input_required/unverified":
+            self.in_doubt = True
+        if kind in (cmd.ClaimTask, cmd.StartTurn) or not self.in_flight:
+            self.in_doubt = False  # whoever has it is there again, or what became of it was told
 
 
 class TaskMachine(RuleBasedStateMachine):
@@ -274,6 +279,9 @@ class TaskMachine(RuleBasedStateMachine):
             "host": by.id == HOST.id,
         }
         assert any(roles[role] for role in oracle.MOVES[name][0].split()), (name, by)
+        if oracle.matches(shadow.place, oracle.PERSONS_ALONE.get(name, "")):
+            assert roles["person"], (name, shadow.place)
+        assert name != "ReassignTask" or not shadow.cancel_asked, "what is being canceled is not done again"
         assert by.id not in self.gone
         assert by.id != STRANGER
         if name in ("ApproveResult", "RequestChanges", "RefuseResult"):
@@ -319,6 +327,8 @@ class TaskMachine(RuleBasedStateMachine):
         if kind is cmd.LeaseDelivery:
             assert not shadow.in_flight, "nothing is pushed while the outcome of a push is open"
             assert not shadow.cancel_asked
+        if fresh and shadow.in_doubt and not by.id.startswith("per_"):
+            assert kind in _OWN_WORD, "who had it tells, or a person has it done again"
         if fresh and shadow.in_flight:
             assert kind in (*_TELLING, cmd.AnswerQuestion, cmd.CorrectTask), kind
             turn_over = before.task.state is TaskState.WORKING and not any(d.unverified for d in before.deliveries)
@@ -428,7 +438,7 @@ class TaskMachine(RuleBasedStateMachine):
     def no_cycle(self, task_id: str) -> None:
         task = self.world.task(task_id)
         above = task.parent
-        while above and task.assignee:
+        while above and task.assignee not in ("", CAP):  # a capability waits for nothing, its holders do
             found = self.world.task(above)
             assert task.assignee not in (found.requester, found.assignee)
             above = found.parent
@@ -487,6 +497,20 @@ class TaskMachine(RuleBasedStateMachine):
         lease = self.world.command(cmd.LeaseDelivery, task_id, HOST, **self.leasing(task_id, how % 15 + 1))
         for command in (lease, self.world.command(then, task_id, HOST)):
             self.attempt(command, HOST)
+
+    def lose(self, task: int, to: int, who: int, how: int) -> None:
+        """What was pushed is lost sight of, and one who otherwise may reassign has it done by somebody else."""
+        self.dispatch(task, how, 0, 0)
+        self.restart()
+        doubted = [t for t, s in self.shadows.items() if s.in_doubt and oracle.is_open(s.place)]
+        if not doubted:
+            return
+        task_id = doubted[task % len(doubted)]
+        if how % 2:
+            self.attempt(self.world.command(cmd.DoubtTask, task_id, HOST), HOST)
+        by = actor_of((self.shadows[task_id].requester, HOST, ANN)[who % 3])
+        given = {"assignee": ASSIGNEES[to % len(ASSIGNEES)]}
+        self.attempt(self.world.command(cmd.ReassignTask, task_id, by, **given), by)
 
     def restart(self, *_: int) -> None:
         """The host comes back: fences rise, what was in flight is unverified."""
@@ -577,6 +601,8 @@ class TaskMachine(RuleBasedStateMachine):
 _ANEW = (cmd.ReturnDelivery, cmd.CorrectTask)
 """What puts a task that waits for its holder out of its hands again."""
 _TELLING = (cmd.SettleDoubt, cmd.ReassignTask, cmd.ReleaseTask)
+_OWN_WORD = (cmd.SettleDoubt, cmd.ReleaseTask)
+"""By a reconciler: whoever had it is back and tells, or gives it back itself."""
 _PERSONS = (
     "AdmitTask",
     "AnswerQuestion",

@@ -101,7 +101,7 @@ def somebody(world: World, task_id: str, row: Transition, place: str) -> Any:
         return HOST.id
     if row.command in (cmd.FailTask, cmd.RequestPermission) and not task.holder:
         return HOST.id
-    if row.command is cmd.AnswerQuestion and place == "input_required/frozen":
+    if oracle.matches(place, oracle.PERSONS_ALONE.get(row.command.__name__, "")):
         return ANN
     if row.command is cmd.HandInResult and place == "input_required/unverified":
         assignment = world.work[task_id].assignment

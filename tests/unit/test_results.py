@@ -11,7 +11,22 @@ from tallystick.core import events as ev
 from tallystick.core.errors import ErrorCode
 from tallystick.core.identity import HOST, Prefix
 from tallystick.core.model import BlobReference, CheckOutcome, Expects, Reason
-from tests.build import ANN, ASKER, BOB, CHECK, REVIEWER, RUNNER, SESSIONS, WORKER, World, agent, run, words
+from tallystick.core.task import DutyKind, due_duties
+from tests.build import (
+    ANN,
+    ASKER,
+    BOB,
+    CHECK,
+    HOME,
+    REVIEWER,
+    RUNNER,
+    SESSIONS,
+    WORKER,
+    World,
+    agent,
+    run,
+    words,
+)
 
 REFERENCE = BlobReference("a" * 64, 3)
 NOTHING = ev.Text()
@@ -321,6 +336,37 @@ def test_only_a_person_goes_on_with_what_is_frozen(world: World) -> None:
     world.refuses(ErrorCode.DENIED, cmd.AnswerQuestion, task_id, ASKER)
     world.act(cmd.AnswerQuestion, task_id, ANN)
     assert (world.place(task_id), world.task(task_id).rounds) == ("working/answered", 0)
+
+
+@pytest.mark.parametrize("assignee", [REVIEWER, WORKER, ""])
+def test_no_agent_reassigns_what_is_frozen_and_neither_does_the_host(world: World, assignee: str) -> None:
+    task_id = world.frozen()
+    world.do(cmd.ChooseCoordinator(workspace_id=HOME, agent=WORKER), ANN)
+    for somebody in (ASKER, WORKER, HOST.id):
+        refused = world.refuses(ErrorCode.DENIED, cmd.ReassignTask, task_id, somebody, assignee=assignee)
+        assert "frozen until a person says" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (cmd.AnswerQuestion, {}),
+        (cmd.ReassignTask, {"assignee": REVIEWER}),
+        (cmd.ReassignTask, {"assignee": ""}),
+        (cmd.CorrectTask, {"state": "submitted", "reason": "new"}),
+    ],
+)
+def test_what_a_person_thaws_does_not_freeze_again_at_once(world: World, kind: type, given: dict[str, str]) -> None:
+    task_id = world.frozen()
+    world.act(kind, task_id, BOB, **given)
+    assert world.task(task_id).rounds == 0
+    assert DutyKind.FREEZE not in {duty.kind for duty in due_duties(world.work[task_id], world.limits, world.now)}
+
+
+def test_the_count_goes_on_where_an_agent_reassigns(world: World) -> None:
+    task_id = world.asked_back()
+    world.act(cmd.ReassignTask, task_id, ASKER)
+    assert world.task(task_id).rounds == 2
 
 
 def test_reported_77_agents_that_only_talk_are_stopped(world: World) -> None:

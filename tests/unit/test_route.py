@@ -156,7 +156,10 @@ def test_a_domain_that_one_may_not_see_and_a_capability_that_nobody_offers_are_r
 
 def test_a_message_at_once_is_refused_where_every_lease_has_lapsed_and_none_stands(world: World) -> None:
     world.refuses_ask(ErrorCode.OFFLINE, to="cap:Count", at_once=True)
-    assert world.task(world.ask(to="cap:Count", at_once=True, live=frozenset({OTHER}))).promise == Promise.LIVE
+    there = {"live": frozenset({OTHER}), "reachable": frozenset({OTHER})}
+    assert world.task(world.ask(to="cap:Count", at_once=True, **there)).promise == Promise.LIVE
+    returning = world.ask(to="cap:Count", at_once=True, live=frozenset({OTHER}))
+    assert world.task(returning).promise == Promise.MAILBOX, "it gets it when it is back"
     assert world.task(world.ask(to="cap:Count")).promise == Promise.OFFLINE
     offer(world, SPOKE, Offer("Count", standing=True))
     assert world.task(world.ask(to="cap:Count", at_once=True)).promise == Promise.MAILBOX

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from tallystick import (
@@ -17,6 +18,7 @@ from tallystick import (
     ReachTimeout,
     ReachUnverified,
 )
+from tallystick.edge.spoke import frames
 from tallystick.sdk.frames import Frame, frame
 from tests.support.reach import ScriptedHub
 
@@ -184,12 +186,36 @@ async def test_a_dispatch_keeps_the_order_and_tells_each_failure_as_what_it_is(c
     assert groups.pop().startswith("grp_")
 
 
-async def test_a_dispatch_has_at_most_64_parts(client: ReachClient, port: Port) -> None:
-    with pytest.raises(ReachRefused, match="1 to 64 parts; this has 65"):
-        await client.dispatch([{"target_capability": "Echo", "payload": 1}] * 65)
+async def test_how_many_parts_a_dispatch_may_have_is_for_the_host_to_say(client: ReachClient, port: Port) -> None:
+    with pytest.raises(ReachRefused, match="one part at least"):
+        await client.dispatch([])
     assert port.heard == []
-    found = await client.dispatch([{"target_capability": "Echo", "payload": n} for n in range(64)])
-    assert [one.payload for one in found if isinstance(one, ReachResult)] == [{"echo": n} for n in range(64)]
+    found = await client.dispatch([{"target_capability": "Echo", "payload": n} for n in range(65)])
+    assert [one.payload for one in found if isinstance(one, ReachResult)] == [{"echo": n} for n in range(65)]
+
+
+@pytest.mark.parametrize(
+    ("most", "part"),
+    [
+        ({"timeout_ms": 604_800_000}, frames.Header),
+        ({"dedup_key": "k" * 200}, frames.Header),
+        ({"reply_to": "R" * 200}, frames.Header),
+        ({"stall_after_ms": 2**53 - 1}, frames.Sail),
+        ({"title": "t" * 200}, frames.Sail),
+    ],
+)
+async def test_what_this_side_refuses_no_host_would_take(
+    client: ReachClient, port: Port, most: dict[str, Any], part: type
+) -> None:
+    await client.sail("Echo", 1, **most)
+    [heard] = [one for one in port.heard if one["header"]["msg_type"] == "SAIL"]
+    sent = heard["header" if part is frames.Header else "body"]
+    assert msgspec.convert(sent, part)
+    more = {name: value + (1 if isinstance(value, int) else "x") for name, value in most.items()}
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({**sent, **more}, part)
+    with pytest.raises(ReachRefused):
+        await client.sail("Echo", 1, **more)
 
 
 async def test_a_handle_tells_the_state_that_the_host_knows_and_then_the_result(

@@ -299,6 +299,19 @@ async def test_nobody_at_the_address_is_unavailable() -> None:
         with pytest.raises(ReachRefused, match="cannot be reached") as caught:
             await ReachClient(f"http://127.0.0.1:{free.getsockname()[1]}", TOKEN).sail("Do", 1)
     assert caught.value.code == "unavailable"
+    assert "tally up --listen" in caught.value.remedy
+
+
+async def test_a_spoke_that_posts_is_told_too_that_nobody_listens_there(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        spoke = Spoke(
+            "s-1", [Capability("Do")], {"Do": echo}, url, TOKEN, tmp_path / "s.db", endpoint="https://me.example/reach"
+        )
+        with pytest.raises(ReachRefused, match="cannot be reached") as caught:
+            await spoke.start()
+    assert "tally up --listen" in caught.value.remedy
 
 
 # --- addresses and tokens -----------------------------------------------------------------------------------------

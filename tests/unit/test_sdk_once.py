@@ -253,6 +253,31 @@ async def test_a_new_attempt_that_the_host_decided_on_runs_again(bench: Bench) -
     assert bench.ran == [1, 1]
 
 
+async def test_changes_are_made_although_the_host_has_not_acknowledged_the_result_before(bench: Bench) -> None:
+    bench.hub.answers["RESULT"] = lambda _: []
+    again: dict[str, Any] = {"dedup_key": "k", "caller": "ann", "task_id": "tsk_1", "msg_id": "msg_1"}
+    await bench.hub.deliver("Echo", 1, **again)
+    await bench.hub.got("RESULT")
+    for fence, revision in ((2, 1), (3, 2), (4, 2)):
+        sent = await bench.hub.deliver("Echo", 1, **again, fence=fence, revision=revision, changes="More.")
+        delivery = sent["body"]["delivery"]
+        await bench.hub.got("RESULT", lambda frame, own=delivery: frame["body"]["delivery"] == own)
+    assert bench.ran == [1, 1, 1], "the third time its own result was told again"
+    assert [message.changes for message in bench.messages] == ["", "More.", "More."]
+
+
+async def test_changes_wait_while_the_attempt_before_still_runs(bench: Bench) -> None:
+    bench.gate.clear()
+    again: dict[str, Any] = {"dedup_key": "k", "caller": "ann", "task_id": "tsk_1", "msg_id": "msg_1"}
+    await bench.hub.deliver("Echo", 1, **again)
+    await bench.hub.until(lambda: bench.ran == [1])
+    await bench.hub.deliver("Echo", 1, **again, fence=2, revision=1)
+    assert (await bench.hub.got("FAIL"))["body"]["code"] == "unavailable"
+    bench.gate.set()
+    await bench.hub.got("RESULT")
+    assert bench.ran == [1]
+
+
 # --- after the handler --------------------------------------------------------------------------------------------
 
 

@@ -186,6 +186,23 @@ def test_nobody_is_woken_whom_a_person_holds_back(world: World, mode: str) -> No
     refused(ErrorCode.CONFLICT, intend, world)
 
 
+MODES = ["running", "draining", "paused", "stopped"]
+
+
+@pytest.mark.parametrize("of_session", MODES)
+@pytest.mark.parametrize("of_agent", MODES)
+def test_a_refusal_names_the_strictest_of_what_a_person_said(world: World, of_agent: str, of_session: str) -> None:
+    strictest = MODES[max(MODES.index(of_agent), MODES.index(of_session))]
+    if strictest == "running":
+        return
+    task_id = world.ask()
+    world.do(cmd.SetAgentMode(agent_id=WORKER, mode=of_agent), ANN)
+    world.do(cmd.SetSessionMode(session_id=SESSION, mode=of_session), ANN)
+    wakes = refused(ErrorCode.CONFLICT, intend, world)
+    takes = refused(ErrorCode.CONFLICT, world.act, cmd.ClaimTask, task_id, agent(WORKER, SESSION))
+    assert [each.message.rpartition(" ")[2] for each in (wakes, takes)] == [f"{strictest}."] * 2
+
+
 def test_a_session_that_has_ended_is_not_woken_and_its_open_wake_waits_for_the_hosts_word(world: World) -> None:
     wake_id = intend(world)
     world.do(cmd.EndSession(session_id=SESSION), HOST)

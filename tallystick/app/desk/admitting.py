@@ -43,8 +43,14 @@ class Admitting(Ground):
                 raise await self._taken_back(recorded, recorded.event, error) from None
         made = recorded.event
         place = self._place_name(guest.workspace)
+        known = self.directory.agents.get(self.directory.named(alias) or "")
         return reach.TokenMade(
-            name=alias, domains=made.domains, workspace=place, token=secret, replaced=made.replaced
+            name=alias,
+            domains=made.domains,
+            workspace=place,
+            token=secret,
+            replaced=made.replaced,
+            known=known is not None and guest.workspace in known.workspaces,
         )
 
     async def _taken_back(self, recorded: ev.Recorded, made: ev.SpokeTokenMade, error: OSError) -> Refused:

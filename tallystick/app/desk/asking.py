@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -71,8 +72,8 @@ class Asking(Evidence):
             wake=form.wake,
             level=self._level(party, guest.workspace),
         )
-        await self._first_coordinator(guest)
         outcome = await self.s.executor.execute(command, actor)
+        await self._first_coordinator(guest)
         return self._receipt(guest, outcome, self._unresolved(guest, form))
 
     def _receipt(self, guest: Guest, outcome: Outcome, unresolved: tuple[str, ...]) -> forms.Receipt:
@@ -175,15 +176,14 @@ class Asking(Evidence):
         return self.s.runner.level() if agent.connection == "command" else "E1" if agent.client else "E0"
 
     async def _first_coordinator(self, guest: Guest) -> None:
-        """The first agent that asks in a workspace coordinates it, until a person says otherwise."""
+        """The first agent that asks in a workspace, and can, coordinates it until a person says otherwise. What it
+        asked for stands already, so nothing is refused here: somebody else may have been first."""
         place = self.directory.workspaces[guest.workspace]
-        if guest.actor.kind is ActorKind.AGENT and not place.coordinator:
-            command = cmd.ChooseCoordinator(workspace_id=place.workspace_id, agent=guest.actor.id)
-            try:
+        agent = self.directory.agents.get(guest.actor.id)
+        if agent is not None and not place.coordinator and agent.judges_in(place.workspace_id):
+            command = cmd.ChooseCoordinator(workspace_id=place.workspace_id, agent=agent.agent_id)
+            with suppress(Refused):
                 await self.s.executor.execute(command, guest.actor, workspace=place.workspace_id)
-            except Refused:
-                if not self.s.heads.directory.workspaces[place.workspace_id].coordinator:
-                    raise  # else somebody who asked at the same moment was first
 
     def _unresolved(self, guest: Guest, form: forms.Ask) -> tuple[str, ...]:
         """Names in the text that lead to nobody: told to the sender, never a new mailbox."""

@@ -269,7 +269,7 @@ class Shown(Form, frozen=True, kw_only=True):
     attempts: tuple[dict[str, Any], ...]
     permissions: tuple[dict[str, Any], ...]
     silent_seconds: float
-    """How long nothing has happened to it."""
+    """How long nothing has happened to it while it is open; 0 once it is over."""
     version: int
     unverified: bool = False
     doubt: str = ""

@@ -17,6 +17,7 @@ from tallystick.app.desk.interface import Guest
 from tallystick.app.desk.services import Services
 from tallystick.app.execute import Outcome
 from tallystick.app.ports import Located
+from tallystick.app.tokens import not_joined
 from tallystick.core import commands as cmd
 from tallystick.core.caller import CallerClaim, identify, person_by_name, person_way
 from tallystick.core.clients import client_among, execution_of
@@ -171,7 +172,7 @@ class Ground:
         if agent is not None and named:
             self._refuse_foreign(Actor(agent.agent_id, ActorKind.AGENT), place, named)
         if agent is None or place.workspace_id not in agent.workspaces:
-            raise self.unknown_name(name, place.workspace_id)
+            raise not_joined(name, place.name) if facts.token else self.unknown_name(name, place.workspace_id)
         session = await self._session_here(agent, place, facts)
         return Actor(agent.agent_id, ActorKind.AGENT, session, facts.door, Assertion.ASSERTED, facts.uid)
 
@@ -402,12 +403,15 @@ class Ground:
         return self.remember(guest, await self.s.views.find(typed, self.sees(guest)))
 
     async def trace_id(self, guest: Guest, typed: str) -> str:
-        """The trace that is meant: by its whole id, or by a task of it."""
+        """The trace that is meant: by its whole id, by a task of it, or by its end where it is of a refusal."""
         if not typed.lower().startswith("trc_"):
             return (await self.s.views.work(await self.task_id(guest, typed))).task.trace
         if len(typed) <= 12:
-            remedy = "Name a task of it, or the whole id, which `tally show TASK` tells."
-            raise invalid(f"{typed!r} is no whole id of a trace.", remedy)
+            found = await self.s.views.refusal(typed, self.sees(guest))
+            if not found:
+                remedy = "Name a task of it, or the whole id, which `tally show TASK` tells."
+                raise invalid(f"{typed!r} is no whole id of a trace.", remedy)
+            return found
         return typed
 
     def remember(self, guest: Guest, task_id: str) -> str:

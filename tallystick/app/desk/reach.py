@@ -9,6 +9,9 @@ import msgspec
 from tallystick.app.desk.forms import Form
 from tallystick.core.offers import Offer
 
+LONGEST_MS: Final = 7 * 86_400_000
+"""The longest that a sender may wait: so long its key is known, and a message waits for a capability."""
+
 TraceParent = Annotated[str, msgspec.Meta(pattern=r"^(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})?\Z")]
 """W3C Trace Context, version 00; empty for none."""
 
@@ -74,6 +77,8 @@ class Sail(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeout_ms: int | None = None
     """How long the sender waits, which is the deadline, too."""
     stall_after_ms: int = 0
+    ack_timeout_ms: int = 0
+    """How long each spoke may take to say that it has it, before another gets it; 0: 5 s, or a third of the timeout."""
     to: str = "one"
     """`one`, or `all` who hold it now."""
     retry: str = "retreat"
@@ -201,6 +206,8 @@ class TokenMade(Form, frozen=True, kw_only=True):
     token: str
     replaced: bool
     """There was an older one, which opens nothing any more."""
+    known: bool
+    """Somebody of that name is in that workspace. A spoke makes itself known by offering; who only asks does not."""
 
 
 class TokenShown(Form, frozen=True, kw_only=True):

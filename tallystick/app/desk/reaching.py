@@ -15,7 +15,7 @@ from tallystick.app.desk.routes import RouteTable
 from tallystick.app.execute import Outcome
 from tallystick.app.shapes import canonical, payload_of
 from tallystick.core import commands as cmd
-from tallystick.core.errors import Refused, conflict, denied, invalid, not_found, unsupported
+from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid, not_found, unsupported
 from tallystick.core.events import Text
 from tallystick.core.identity import CAPABILITY_PREFIX, HOST, Prefix, is_id, short
 from tallystick.core.link import link_of
@@ -26,7 +26,6 @@ from tallystick.core.state import Task, Work
 
 _TO: Final = ("one", "all")
 _RETRY: Final = {"retreat": "", "none": "none"}
-_LONGEST_MS: Final = 30 * 86_400_000
 _MESSAGES_KEPT: Final = 10_000
 
 
@@ -67,8 +66,10 @@ class Reaching(Anchoring, RouteTable, Evidence):
         if form.to not in _TO or form.retry not in _RETRY:
             said = f"to={form.to!r}, retry={form.retry!r}"
             raise invalid(f"{said} is not understood.", "Use one or all, and retreat or none.")
-        if form.timeout_ms is not None and not 0 < form.timeout_ms <= _LONGEST_MS:
-            raise invalid("The timeout must be between 1 ms and 30 days.", "Give a number in that range.")
+        if form.timeout_ms is not None and not 0 < form.timeout_ms <= reach.LONGEST_MS:
+            raise invalid("The timeout must be between 1 ms and 7 days.", "Give a number in that range.")
+        if not 0 <= form.ack_timeout_ms <= reach.LONGEST_MS:
+            raise invalid("The ack timeout must be between 1 ms and 7 days.", "Give a number in that range, or none.")
         if form.msg_id and not is_id(form.msg_id, Prefix.MESSAGE):
             raise invalid("The message id is not valid.", "Send `msg_` and a ULID.")
         if form.trace and not is_id(form.trace, Prefix.TRACE):
@@ -158,6 +159,7 @@ class Reaching(Anchoring, RouteTable, Evidence):
             group=form.group or (msg_id if holder is not None else ""),
             retry=_RETRY[form.retry],
             stall_seconds=form.stall_after_ms / 1000,
+            ack_seconds=form.ack_timeout_ms / 1000,
             domain=form.domain,
             domains=guest.facts.domains,
             on_failure=self.party(guest, form.on_failure)[0] if form.on_failure else "",
@@ -286,9 +288,17 @@ class Reaching(Anchoring, RouteTable, Evidence):
         task_id = self._messages.get((guest.actor.id, message), "")
         if not task_id and is_id(message, Prefix.MESSAGE):
             task_id = await self._looked_up(guest, message)
-        work = await self.s.heads.work(task_id or await self.task_id(guest, message))
+        try:
+            work = await self.s.heads.work(task_id or await self.task_id(guest, message))
+        except Refused as refused:
+            if refused.code is not ErrorCode.NOT_FOUND:
+                raise
+            work = None
         if work is None or guest.actor.id not in (work.task.requester, work.task.subject):
-            raise not_found(f"There is no message {short(message)} of yours.", "List yours with `tally board`.")
+            raise not_found(
+                f"There is no message {short(message)} of yours.",
+                "Name it by the `msg_id` that `sail` tells, or by its task: `tally board` lists yours.",
+            )
         return work
 
     async def _looked_up(self, guest: Guest, message: str) -> str:

@@ -70,7 +70,7 @@ def shown(
         cancel_requested=bool(task.cancel_requested_at) and task.open,
         attempts=_attempts(work, directory),
         permissions=tuple(msgspec.to_builtins(task.permissions)),
-        silent_seconds=round(max(0.0, now - task.updated_at), 3),
+        silent_seconds=round(max(0.0, now - task.updated_at), 3) if task.open else 0.0,
         version=task.version,
         unverified=any(d.unverified for d in work.deliveries),
         doubt=task.doubt,
@@ -182,8 +182,8 @@ def why(history: list[ev.Recorded]) -> str:
         event = recorded.event
         if isinstance(event, _SAYS_WHY):
             said = (event.text.body if event.text else "") or getattr(event, "detail", "")
-            if said:
-                return said
+            if said or isinstance(event, ev.TaskExpired):
+                return said or "Its time was over before it had a result."
         if isinstance(event, ev.CheckReported) and event.run.outcome.value != "passed":
             return event.run.detail or f"check {event.run.check}: {event.run.outcome.value}"
     return ""

@@ -21,7 +21,7 @@ from tallystick.core import events as ev
 from tallystick.core.directory import Agent, Directory
 from tallystick.core.errors import Refused, invalid, not_found
 from tallystick.core.fold import evolve
-from tallystick.core.identity import short
+from tallystick.core.identity import HOST_ID, short
 from tallystick.core.limits import Limits
 from tallystick.core.state import Work
 from tallystick.store.interface import Store
@@ -253,6 +253,19 @@ class Views:
         if not found:
             raise not_found(f"There is no trace {short(trace)} here.", "Find it with `tally show ID`.")
         return forms.Lines(events=show.lines(found, self._directory()))
+
+    async def refusal(self, typed: str, sees: Callable[[str], bool]) -> str:
+        """The trace that an end of 4 or more characters names among those of what was refused; empty for none."""
+        end, after, found = typed.strip()[4:].upper(), 0, set[str]()
+        while len(end) >= 4 and (
+            page := await self._store.tail(after, _PAGE, stream_prefix=HOST_ID, types=("CommandRefused",))
+        ):
+            found |= {r.trace for r in page if r.trace.endswith(end) and sees(r.workspace)}
+            after = page[-1].position
+        if len(found) > 1:
+            names = ", ".join(sorted(found)[:5])
+            raise invalid(f"{typed!r} is not unique: {names}.", "Type the whole id of the one you mean.")
+        return found.pop() if found else ""
 
     async def activity(self, after: int, limit: int, sees: Callable[[str], bool]) -> forms.Lines:
         """The newest events, oldest of them first; `after` a position: what came since."""

@@ -66,6 +66,8 @@ class SubmitTask(TaskCommand, frozen=True, kw_only=True):
     group: str = ""
     retry: str = ""
     stall_seconds: float = 0.0
+    ack_seconds: float = 0.0
+    """How long each spoke may take to say that it has the message; 0: as the host has it set."""
     reply_to: str = ""
     """`Name` or `Name@1.2`: the capability that the result goes on to, as a message of its own."""
     forwards: str = ""

@@ -14,7 +14,7 @@ from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind, short
 from tallystick.core.model import Fact
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
-from tallystick.core.route import Holder, concurrency_of, holders
+from tallystick.core.route import Holder, concurrency_of, held_by, holders
 from tallystick.core.state import Context, Delivery, Task, Unchanged, Work, same_place
 
 
@@ -100,7 +100,7 @@ def _holder(task: Task, delivery: Delivery, chosen: str, ctx: Context) -> Holder
     if not task.capability:
         return None
     found = holders(task.capability, task.workspace, ctx.directory, task.domains, task.requester)
-    holder = next((holder for holder in found if holder.agent.agent_id == (chosen or delivery.recipient)), None)
+    holder = held_by(chosen or delivery.recipient, found)
     if delivery.is_repeat and (holder is None or not holder.offer.idempotent):
         raise conflict("It was begun before, and this holder must not do it twice.", "Choose one that may.")
     if holder is None and chosen:
@@ -144,7 +144,8 @@ def _is_idempotent(task: Task, ctx: Context) -> bool:
     if not task.capability:
         return False
     found = holders(task.capability, task.workspace, ctx.directory, task.domains, task.requester)
-    return any(holder.agent.agent_id == task.assignee and holder.offer.idempotent for holder in found)
+    holder = held_by(task.assignee, found)
+    return holder is not None and holder.offer.idempotent
 
 
 def _doubt(work: Work, c: cmd.DoubtDelivery, _ctx: Context, _sofar: Any) -> ev.DeliveryUnverified | Unchanged:

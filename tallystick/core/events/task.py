@@ -61,6 +61,8 @@ class TaskSubmitted(TaskEvent, frozen=True, kw_only=True):
     retry: str = ""
     """`none`: what did not begin is not tried again; empty: it is, by backoff."""
     stall_seconds: float = 0.0
+    ack_seconds: float = 0.0
+    """How long each spoke may take to say that it has the message; 0: as the host has it set."""
     reply_to: str = ""
     """The capability that the result goes to as well, as a message of its own."""
     forwards: str = ""

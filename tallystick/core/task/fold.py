@@ -13,7 +13,7 @@ from tallystick.core.identity import CAPABILITY_PREFIX, ActorKind
 from tallystick.core.model import FINAL_STATES, Spent
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
-from tallystick.core.state import TASK_SAME, Permission, Said, Task
+from tallystick.core.state import NOT_RELEASED, TASK_SAME, Permission, Said, Task
 
 _MESSAGES: dict[type, str] = {
     ev.TaskSubmitted: "brief",
@@ -148,7 +148,7 @@ def _claimed(t: Task, r: ev.Recorded, e: ev.TaskClaimed) -> dict[str, Any]:
         "lease_until": e.lease_until,
         "lease_seconds": max(0.0, e.lease_until - r.at),
         "taken_at": t.taken_at or r.at,
-        "released": ("", ""),
+        "released": NOT_RELEASED,
     }
 
 
@@ -256,7 +256,8 @@ def _reassigned(t: Task, r: ev.Recorded, e: ev.TaskReassigned) -> dict[str, Any]
         "rule": e.rule,
         "taken_at": 0.0,
         "handed_in_at": 0.0,
-        "cancel_requested_at": 0.0,
+        "doubt": "",
+        "rounds": 0 if _human(r) else t.rounds,
     }
 
 
@@ -345,6 +346,7 @@ def _begun(t: Task, r: ev.Recorded, _e: ev.DeliveryBegun) -> dict[str, Any]:
         "last_holder": t.assignee,
         "last_session": t.session,
         "taken_at": t.taken_at or r.at,
+        "released": NOT_RELEASED,
     }
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tallystick.core import events as ev
-from tallystick.core.errors import ErrorCode, Refused, conflict, invalid
-from tallystick.core.identity import short
+from tallystick.core.errors import ErrorCode, Refused, conflict, denied, invalid
+from tallystick.core.identity import ActorKind, short
+from tallystick.core.model import Reason as R
+from tallystick.core.route import strictest
 from tallystick.core.state import Context, Task
 from tallystick.core.task.submit import check_body
 
@@ -27,7 +29,7 @@ def check_still_wanted(task: Task, ctx: Context) -> None:
 def check_may_start(task: Task, mode: str, ctx: Context) -> None:
     """Nothing starts that is not wanted any more, or while a person holds it back."""
     check_still_wanted(task, ctx)
-    mode = "paused" if task.mode == "paused" else mode
+    mode = strictest(mode, task.mode or "running")
     if mode != "running":
         raise conflict(
             f"Task {name_of(task)} cannot be taken now: a person has set this to {mode}.",
@@ -58,3 +60,15 @@ def check_said(text: ev.Text, ctx: Context) -> None:
     check_body(text, ctx)
     if not text.body.strip():
         raise invalid("The text is empty.", "Say it in words.")
+
+
+def check_not_frozen(task: Task, ctx: Context) -> None:
+    """Out of a freeze leads only what a person says: it is there to stop agents that go round among themselves."""
+    if task.reason is R.FROZEN and ctx.actor.kind is not ActorKind.PERSON:
+        raise denied(f"Task {name_of(task)} is frozen until a person says how to go on.", "Wait for a person.")
+
+
+def canceled_by(ctx: Context, task: Task) -> R:
+    """Why a task that this actor ends is canceled: the word of a person who did not ask for it counts as such."""
+    by_person = ctx.actor.kind is ActorKind.PERSON and ctx.actor.id != task.requester
+    return R.BY_PERSON if by_person or task.cancel_by_person else R.BY_REQUESTER

@@ -16,11 +16,19 @@ from tallystick.core.failure import would_fail
 from tallystick.core.identity import ActorKind, short
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
-from tallystick.core.route import agent_mode
+from tallystick.core.route import agent_mode, strictest
 from tallystick.core.state import Context, Task, Unchanged, Work, same_place
-from tallystick.core.task import prompts, results, routing
-from tallystick.core.task.ground import check_may_start, check_said, name_of, pull_lease, session_alive
-from tallystick.core.task.submit import admission, check_assignee, check_body, check_cycle, check_session, promise
+from tallystick.core.task import handover, prompts, results
+from tallystick.core.task.ground import (
+    canceled_by,
+    check_may_start,
+    check_not_frozen,
+    check_said,
+    name_of,
+    pull_lease,
+    session_alive,
+)
+from tallystick.core.task.submit import check_body
 from tallystick.core.task.table import REASONS
 from tallystick.core.task.turn import turn_of
 
@@ -91,9 +99,8 @@ def _comes_clear(work: Work, ctx: Context) -> bool:
 
 def _mode_for(task: Task, agent: Any, ctx: Context) -> str:
     session = ctx.directory.sessions.get(ctx.actor.session)
-    if session is not None and session.mode != "running":
-        return session.mode
-    return agent_mode(agent, ctx.directory, task.workspace) if agent else ctx.directory.mode
+    said = agent_mode(agent, ctx.directory, task.workspace) if agent else ctx.directory.mode
+    return strictest(said, session.mode) if session is not None else said
 
 
 def _claim_again(task: Task, c: cmd.ClaimTask, ctx: Context) -> Unchanged | None:
@@ -125,11 +132,15 @@ def _ask(work: Work, c: cmd.AskQuestion, ctx: Context) -> ev.QuestionAsked:
 def _answer(work: Work, c: cmd.AnswerQuestion, ctx: Context) -> ev.QuestionAnswered:
     task = work.task
     check_said(c.text, ctx)
-    if task.reason is R.FROZEN and ctx.actor.kind is not ActorKind.PERSON:
-        raise denied(f"Task {name_of(task)} is frozen until a person says how to go on.", "Wait for a person.")
+    check_not_frozen(task, ctx)
     if task.reason is R.QUESTION:
         _check_rounds(task, ctx)
     alive = session_alive(task, ctx)
+    if not alive and work.is_in_doubt and ctx.actor.kind is not ActorKind.PERSON:
+        raise conflict(
+            f"The session that asked is gone, and what it did of task {name_of(task)} is not known.",
+            f"A person's answer has it begun anew: tally answer {name_of(task)} TEXT",
+        )
     return ev.QuestionAnswered(
         state=S.WORKING if alive else S.SUBMITTED,
         reason=R.ANSWERED if alive else R.REWORK,
@@ -192,7 +203,7 @@ def _after_permission(task: Task, c: cmd.DecidePermission) -> tuple[S, R]:
     return task.resume_state, task.resume_reason
 
 
-# --- cancel, reassign, release ----------------------------------------------------------------------------------
+# --- cancel ----------------------------------------------------------------------------------------------------
 
 
 def _in_hand(work: Work) -> bool:
@@ -201,15 +212,10 @@ def _in_hand(work: Work) -> bool:
     return task.state is S.WORKING or work.in_flight or (task.state is S.AUTH_REQUIRED and bool(task.holder))
 
 
-def _canceled_by(ctx: Context, task: Task) -> R:
-    by_person = ctx.actor.kind is ActorKind.PERSON and ctx.actor.id != task.requester
-    return R.BY_PERSON if by_person or task.cancel_by_person else R.BY_REQUESTER
-
-
 def _cancel(work: Work, c: cmd.CancelTask, ctx: Context) -> ev.CancelRequested | ev.TaskCanceled:
     if _in_hand(work):
         return ev.CancelRequested(**same_place(work.task), text=c.text, cascade=ctx.open_children)
-    reason = _canceled_by(ctx, work.task)
+    reason = canceled_by(ctx, work.task)
     return ev.TaskCanceled(state=S.CANCELED, reason=reason, text=c.text, cascade=ctx.open_children)
 
 
@@ -223,7 +229,7 @@ def _confirm_cancel(work: Work, _c: cmd.ConfirmCancel, ctx: Context) -> ev.TaskC
     task = work.task
     if not task.cancel_requested_at:
         raise conflict(f"Nobody asked to cancel task {name_of(task)}.", "Nothing is to be confirmed.")
-    return ev.TaskCanceled(state=S.CANCELED, reason=_canceled_by(ctx, task), cascade=task.cascade)
+    return ev.TaskCanceled(state=S.CANCELED, reason=canceled_by(ctx, task), cascade=task.cascade)
 
 
 def _finish_cascade(work: Work, _c: cmd.FinishCascade, _ctx: Context) -> ev.CascadeFinished:
@@ -244,68 +250,6 @@ def _forward_again(task: Task, _c: cmd.ForwardResult, _ctx: Context) -> Unchange
     return Unchanged(task.task_id) if task.forwarded else None
 
 
-def _check_handed_on(work: Work, c: cmd.ReassignTask, ctx: Context) -> None:
-    """The host hands a task on to an agent, to each at most once: two used-up quotas must not play it to and fro. Never
-    while the outcome of an attempt is open: only after a turn that has ended."""
-    task, assignment = work.task, work.assignment
-    has_ended = task.state is S.WORKING and not task.running and assignment is not None and not assignment.unverified
-    if work.in_flight and not has_ended:
-        raise conflict(
-            f"What became of the last attempt of task {name_of(task)} is open.",
-            f"A person tells: tally verify {name_of(task)} --settle redo TEXT",
-        )
-    if c.assignee not in ctx.directory.agents or c.assignee == task.assignee:
-        raise conflict("The host hands a task on to another agent.", "A person may reassign it.")
-    if c.assignee in task.handed_on:
-        who = ctx.directory.alias_of(c.assignee)
-        raise conflict(f"{who} had task {name_of(task)} before, and could not go on.", "A person may reassign it.")
-
-
-def _reassign(work: Work, c: cmd.ReassignTask, ctx: Context) -> ev.TaskReassigned:
-    task = work.task
-    if task.cancel_requested_at:
-        raise conflict(f"Cancel was asked of task {name_of(task)}.", "Ask for new work instead.")
-    if c.assignee and c.assignee == (task.reviewer or ""):
-        raise invalid("The reviewer cannot be the assignee.", "Choose another assignee.")
-    asked = routing.again(task, c.assignee, ctx)
-    agent = check_assignee(c.assignee, task.workspace, ctx, asked)
-    check_session(c.session, c.assignee, task.workspace, ctx)
-    if ctx.actor.kind is ActorKind.HOST:
-        _check_handed_on(work, c, ctx)
-    check_cycle(c.assignee, ctx, by_host=True)
-    state, reason, rule = admission(agent, c.assignee, task.requester, ctx)
-    if state is S.REJECTED:
-        raise denied(f"{ctx.directory.alias_of(c.assignee)} takes no work from others.", "Choose another assignee.")
-    return ev.TaskReassigned(
-        state=state,
-        reason=reason,
-        delivery_id=c.delivery_id,
-        assignee=c.assignee,
-        session=c.session,
-        provider=agent.provider if agent else "none",
-        promise=promise(agent, asked, ctx, c.session).value,
-        rule=rule,
-        text=c.text,
-    )
-
-
-def _release(work: Work, c: cmd.ReleaseTask, ctx: Context) -> ev.TaskReleased | ev.TaskCanceled:
-    task = work.task
-    if not task.holder:
-        raise conflict(
-            f"Task {name_of(task)} was already released with another reason.", f"Look at it: tally show {name_of(task)}"
-        )
-    if task.cancel_requested_at:
-        reason = _canceled_by(ctx, task)
-        return ev.TaskCanceled(state=S.CANCELED, reason=reason, text=c.text, cascade=task.cascade)
-    return ev.TaskReleased(state=S.SUBMITTED, reason=R.NEW, delivery_id=c.delivery_id, note=c.note, text=c.text)
-
-
-def _release_again(task: Task, c: cmd.ReleaseTask, ctx: Context) -> Unchanged | None:
-    same = not task.holder and task.released == (ctx.actor.session, c.note) and task.last_holder == ctx.actor.id
-    return Unchanged(task.task_id) if same else None
-
-
 # --- the host's own moves ---------------------------------------------------------------------------------------
 
 
@@ -322,7 +266,7 @@ def _lapse(work: Work, c: cmd.LapseLease, ctx: Context) -> ev.LeaseLapsed | ev.T
             "A person or a reconciler has to tell before it is tried again.",
         )
     if task.cancel_requested_at:
-        return ev.TaskCanceled(state=S.CANCELED, reason=_canceled_by(ctx, task), cascade=task.cascade)
+        return ev.TaskCanceled(state=S.CANCELED, reason=canceled_by(ctx, task), cascade=task.cascade)
     return ev.LeaseLapsed(
         state=S.SUBMITTED, reason=R.NEW, delivery_id=c.delivery_id, previous=task.holder, detail=c.detail
     )
@@ -465,8 +409,8 @@ MOVES: dict[type, Callable[[Work, Any, Context], ev.TaskEvent]] = {
     cmd.ConfirmCancel: _confirm_cancel,
     cmd.FinishCascade: _finish_cascade,
     cmd.ForwardResult: _forward,
-    cmd.ReassignTask: _reassign,
-    cmd.ReleaseTask: _release,
+    cmd.ReassignTask: handover.reassign,
+    cmd.ReleaseTask: handover.release,
     cmd.LapseLease: _lapse,
     cmd.RecoverLease: _recover,
     cmd.DoubtTask: _doubt,
@@ -490,7 +434,7 @@ REPLAYS: dict[type, Callable[[Task, Any, Context], Unchanged | None]] = {
     cmd.FinishCascade: _cascade_again,
     cmd.ForwardResult: _forward_again,
     cmd.MoveTurn: _same_turn,
-    cmd.ReleaseTask: _release_again,
+    cmd.ReleaseTask: handover.release_again,
     cmd.SettleTrace: _settle_again,
     cmd.RecoverLease: _nothing_leased,
     cmd.NoteTurn: prompts.too_late,

@@ -15,7 +15,7 @@ from tallystick.core.directory import Agent
 from tallystick.core.errors import ErrorCode, Refused, invalid
 from tallystick.core.identity import CAPABILITY_PREFIX, HOST, ActorKind
 from tallystick.core.model import Promise
-from tallystick.core.route import Holder, domains_of, holders
+from tallystick.core.route import Holder, domains_of, held_by, holders, promise_to
 from tallystick.core.state import Context, Task
 
 RETRIES: Final = ("", "none")
@@ -82,10 +82,10 @@ def check_holder(assignee: str, wanted: Asked, ctx: Context) -> Agent | None:
     """The named agent, if it holds what is asked for; None where the host is to choose and may."""
     found = wanted.found
     if not assignee.startswith(CAPABILITY_PREFIX):
-        named = next((holder.agent for holder in found if holder.agent.agent_id == assignee), None)
+        named = held_by(assignee, found)
         if named is None:
             raise no_route(wanted.spec)
-        return named
+        return named.agent
     if not found:
         name, _, version = wanted.spec.partition("@")
         others = holders(name, wanted.workspace, ctx.directory, wanted.domains, wanted.requester) if version else []
@@ -113,10 +113,14 @@ def no_route(spec: str, versions: Sequence[str] = ()) -> Refused:
 
 
 def promise(wanted: Asked, ctx: Context) -> Promise:
-    """What is promised where the host chooses: as good as the best of the holders. It is stored in any case."""
-    if any(holder.agent.agent_id in ctx.live for holder in wanted.found):
+    """What is promised where the host chooses: as good as the best of the holders. It is stored in any case, and one
+    that is expected back gets it then."""
+    there, directory = ctx.reachable, ctx.directory
+    promised = [promise_to(h.agent, directory, live=False, reachable=h.agent.agent_id in there) for h in wanted.found]
+    if Promise.LIVE in promised:
         return Promise.LIVE
-    return Promise.MAILBOX if any(holder.offer.standing for holder in wanted.found) else Promise.OFFLINE
+    is_expected = any(holder.offer.standing or holder.agent.agent_id in ctx.live for holder in wanted.found)
+    return Promise.MAILBOX if is_expected else Promise.OFFLINE
 
 
 def patience(c: cmd.SubmitTask, ctx: Context) -> float:

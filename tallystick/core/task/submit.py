@@ -77,6 +77,7 @@ def submit(c: cmd.SubmitTask, ctx: Context) -> ev.TaskSubmitted | Unchanged:
         group=c.group,
         retry=c.retry,
         stall_seconds=c.stall_seconds,
+        ack_seconds=c.ack_seconds,
         reply_to=c.reply_to,
         forwards=c.forwards,
         traceparent=c.traceparent or (origin.traceparent if origin else ""),

@@ -249,7 +249,8 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         (Role.REQUESTER, Role.COORDINATOR, Role.PERSON, Role.HOST),
         OPEN,
         _places("submitted/new", "submitted/unassigned", "auth_required/inbound"),
-        "requester, coordinator or person; the host to whom a person named for a used-up quota",
+        "requester, coordinator or person; a person alone where it is frozen or its outcome not known; the host to "
+        "whom a person named for a used-up quota",
     ),
     Transition(
         "release",

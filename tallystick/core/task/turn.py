@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tallystick.core.directory import PASSIVE, Agent, Directory
+from tallystick.core.directory import Agent, Directory
 from tallystick.core.identity import CAPABILITY_PREFIX
 from tallystick.core.model import Reason as R
 from tallystick.core.model import TaskState as S
@@ -37,7 +37,7 @@ def can_take_turn(party: str, directory: Directory, workspace: str) -> bool:
     if party in directory.persons:
         return True
     agent = directory.agents.get(party)
-    return agent is not None and workspace in agent.workspaces and agent.connection not in PASSIVE
+    return agent is not None and agent.judges_in(workspace)
 
 
 def _submitted(task: Task, directory: Directory) -> str:

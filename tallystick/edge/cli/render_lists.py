@@ -119,7 +119,7 @@ def trace(sheet: Sheet, form: forms.Lines) -> None:
 def activity_line(sheet: Sheet, event: forms.Line) -> None:
     """One event as it comes."""
     when, *rest = event_pieces(sheet, event)
-    sheet.line(when, "  ", id_piece(event.task_id), *rest)
+    sheet.line(when, "  ", id_piece(event.task_id or event.trace), *rest)
 
 
 def source(sheet: Sheet, form: forms.Source) -> None:

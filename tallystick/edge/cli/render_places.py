@@ -187,8 +187,7 @@ def status(sheet: Sheet, form: dict[str, Any]) -> None:
     sheet.line(Paint("home", "bold"), f"     {form['home']}")
     if seconds is not None:
         sheet.line(Paint("uptime", "bold"), f"   {age(seconds)}")
-    if form.get("address"):
-        sheet.line(Paint("address", "bold"), f"  {form['address']}")
+    sheet.line(Paint("address", "bold"), f"  {form.get('address') or 'none: it does not listen'}")
 
 
 def facts_of(sheet: Sheet, form: dict[str, Any]) -> None:

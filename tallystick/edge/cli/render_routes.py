@@ -56,6 +56,12 @@ def token_made(sheet: Sheet, form: reach.TokenMade) -> None:
     if form.replaced:
         sheet.line("The one that it had opens nothing any more; its connections were ended.")
     sheet.line("Give it by the environment or a file, never on a command line.")
+    if not form.known:
+        sheet.line(
+            f"Nobody in {form.workspace} is called {form.name} yet. A spoke makes itself known when it starts; a "
+            "program that only asks is made known here:"
+        )
+        sheet.command("join", form.name, "--workspace", form.workspace)
 
 
 def tokens(sheet: Sheet, form: reach.Tokens) -> None:

@@ -20,6 +20,14 @@ PROMISES: Final[dict[str, str]] = {
 }
 """What is promised at send time, in words."""
 
+PROMISED: Final[dict[str, str]] = {
+    Promise.LIVE: "live: {to} could be reached when it was asked",
+    Promise.NEXT_TURN: "next turn: {to} was in a turn when it was asked, and sees it when that has ended",
+    Promise.MAILBOX: "mailbox: it is stored; {to} sees it when it next looks",
+    Promise.OFFLINE: "offline: it is stored, but nothing of {to} was connected when it was asked",
+}
+"""The same later: how it is by then is told by other lines."""
+
 _SEVEN: Final = tuple(fact.value for fact in Fact if fact is not Fact.UNVERIFIED)
 _LONGEST = 200
 """What a line about an event shows of its text: the whole stands elsewhere on the page."""
@@ -42,7 +50,8 @@ def receipt(sheet: Sheet, form: forms.Receipt) -> None:
     """What `ask` prints at once."""
     said = "is already there: the same was asked before" if form.duplicate else f"asked of {form.to}"
     sheet.line(id_piece(form.task_id), " ", said, f" in {form.workspace}", f"  {place(form.state, form.reason)}")
-    sheet.field("promise", PROMISES.get(form.promise, form.promise).replace("{to}", form.to))
+    promises = PROMISED if form.duplicate else PROMISES
+    sheet.field("promise", promises.get(form.promise, form.promise).replace("{to}", form.to))
     sheet.field("provider", _provider(form.provider, form.level))
     sheet.field("registered", form.registered and f"{form.registered} as a workspace")
     if form.unresolved:
@@ -185,7 +194,8 @@ def _header(sheet: Sheet, form: forms.Shown) -> None:
     )
     suspected = Paint("  suspected: no progress for long", "yellow") if form.suspected else ""
     sheet.field("link", form.link and f"{form.link}  cap:{form.capability}", suspected)
-    sheet.field("silent", age(form.silent_seconds) if form.silent_seconds >= 1 else "")
+    is_open = TaskState(form.state) not in FINAL_STATES
+    sheet.field("silent", age(form.silent_seconds) if is_open and form.silent_seconds >= 1 else "")
     if form.woken:
         sheet.field("woken", f"{form.woken['outcome']} {age(form.woken['seconds_ago'])} ago")
     sheet.field("doubt", Paint(form.doubt, "yellow"))
@@ -196,8 +206,8 @@ def _header(sheet: Sheet, form: forms.Shown) -> None:
     until = f" until {sheet.page.when(form.lease_until)}" if form.lease_until and held else ""
     sheet.field("held by", held and f"{held}{until} (fence {form.fence}, attempt {form.attempt})")
     sheet.field("waits for", Paint(form.waits_for, "yellow"))
-    if TaskState(form.state) not in FINAL_STATES:
-        sheet.field("promise", PROMISES.get(form.promise, form.promise).replace("{to}", form.assignee))
+    if is_open:
+        sheet.field("promise", PROMISED.get(form.promise, form.promise).replace("{to}", form.assignee))
     sheet.field("provider", _provider(form.provider, form.level) if form.provider else "")
     sheet.field("deadline", form.deadline_at and sheet.page.when(form.deadline_at))
     sheet.field("waiting on", " ".join(map(short, form.waiting_on)))
@@ -336,7 +346,7 @@ def change(event: forms.Line) -> str:
 def _event(sheet: Sheet, event: forms.Line, tasks: bool, links: bool) -> Sequence[str | Paint]:
     words = clip(f"{event.error}  {event.text}".strip(), _LONGEST)
     text = Paint(words, "red" if event.error else "")
-    task = (short(event.task_id),) if tasks else ()
+    task = (short(event.task_id or event.trace),) if tasks else ()
     who = f"{event.who}~" if event.asserted else event.who
     link = (event.link,) if links else ()
     return (sheet.page.when(event.at), who, *task, event.what, change(event), *link, took(event.seconds), text)

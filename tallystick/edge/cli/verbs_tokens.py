@@ -50,7 +50,8 @@ VERBS = (
         options=(Option("domain", "The spoke offers and reaches for capabilities of it.", "DOMAIN", True),),
         notes="It opens the workspace that it is made in (`--workspace`) and no other. With domains, it offers in "
         "those only. A token that this spoke has already opens nothing from then on, and its connections are ended. "
-        "Who made it, and for what, is recorded; the secret is not.",
+        "Who made it, and for what, is recorded; the secret is not. A spoke makes itself known when it starts; a "
+        "program that only asks comes in once NAME is joined: `tally join NAME`.",
     ),
     Verb(
         name="token remove",

@@ -211,7 +211,7 @@ def receipt(form: forms.Receipt) -> str:
     return join(
         f"Asked {form.to} in {one_line(form.workspace)}: task {form.task_id}."
         + (" The same was asked before: this is that task." if form.duplicate else ""),
-        _PROMISES.get(form.promise, form.promise),
+        "" if form.duplicate else _PROMISES.get(form.promise, form.promise),
         f"Leads to nobody: {', '.join(form.unresolved)}." if form.unresolved else "",
         "Follow it with wait; it also shows in your inbox when it is your turn.",
     )

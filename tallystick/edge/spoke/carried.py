@@ -56,6 +56,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     sail: f.Frame
     ack_seconds: float
+    sail_seconds: float | None = None
+    """How long the sending itself may take; None: until its spoke is lost."""
     begin_seconds: float
     check_payload: Callable[[], Awaitable[str]]
     """What is wrong with the shape of its payload; empty for nothing."""
@@ -192,11 +194,12 @@ class Carried:
             return _returned(f"It was not handed over: {Turn.LOST.value}.")
 
     async def _hand_over(self) -> None:
-        """Send SAIL; no longer than until its spoke is lost or the host ends it, which is heard next."""
+        """Send SAIL; until its time is over, its spoke is lost or the host ends it at most: that is heard next."""
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None) as self._sending:
-                    await self._send(self._terms.sail)
+            async with asyncio.timeout(self._terms.sail_seconds) as self._sending:
+                await self._send(self._terms.sail)
+        except TimeoutError:
+            self.hear(Turn.SILENT)  # after what ended it, where that was said
         finally:
             self._sending = None
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from tallystick.app.desk.reach import TraceParent
+from tallystick.app.desk.reach import LONGEST_MS, TraceParent
 
 VERSION: Final = 1
 """Of the frames; carried by each, in `proto_version`."""
@@ -55,7 +55,7 @@ class Header(Shape, frozen=True):
     reply_to: _Name = ""
     """A capability that the result is sent on to; never an address."""
     dedup_key: _Name = ""
-    timeout_ms: Annotated[int, msgspec.Meta(ge=0, le=7 * 86_400_000)] = 0
+    timeout_ms: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_MS)] = 0
     """The caller's wait, and the deadline of the work; 0: as the host has it set."""
     trace_id: _Name = ""
     traceparent: TraceParent = ""
@@ -187,6 +187,9 @@ class Sail(Shape, frozen=True):
     review_by: _Name = ""
     stall_after_ms: _Count = 0
     """How long it may run without progress until it is shown as suspected; 0: as long as the sender waits."""
+    ack_timeout_ms: _Count = 0
+    """How long each spoke that it is handed to may take to say that it has it; then it is taken back, and goes to
+    another, or to the same one later. 0: 5 s, or a third of the timeout where that is less."""
 
 
 class Nothing(Shape, frozen=True):
@@ -254,6 +257,10 @@ class Deliver(Shape, frozen=True):
     attempt: int
     """1, then one more each time that it is handed over anew."""
     payload: Any
+    revision: int = 0
+    """How many results of it the host has: those attempts are over, and this is one more."""
+    changes: str = ""
+    """What is to be otherwise this time, in the newest words: of a reviewer, or an answer; empty: nothing."""
     context: dict[str, Any] = {}
     references: tuple[Referred, ...] = ()
     deadline_at: float = 0.0

@@ -11,16 +11,22 @@ import msgspec
 from tallystick.app.ports import Began, Envelope, Plan, Receipt
 from tallystick.app.shapes import payload_of
 from tallystick.core.directory import Agent
+from tallystick.core.identity import short
 from tallystick.core.model import Fact
 from tallystick.core.offers import Offer
-from tallystick.core.state import Delivery, Work
+from tallystick.core.state import Work
 from tallystick.edge.spoke import frames as f
 from tallystick.edge.spoke.carried import RETREAT_SECONDS, Carried, Terms, Turn
 from tallystick.edge.spoke.fetching import referred
 from tallystick.edge.spoke.hub import Hub
 
 ACK_SECONDS: Final = 5.0
-"""How long a spoke may take to say that it has a message; a third of the message's time where that is less."""
+"""How long a spoke may take to say that it has a message; a third of the message's time where that is less. Where the
+sender did not say so (`ack_timeout_ms`)."""
+
+
+_UNKNOWN: Final = Offer("none")
+"""What is not offered any more has no shape to be judged by."""
 
 
 class SpokeTransport:
@@ -48,16 +54,18 @@ class SpokeTransport:
             return Receipt(outcome="returned", detail="The host stopped before it was begun.")
         hub = self._hub
         send = partial(hub.send, envelope.session)
-        carried = Carried(envelope, self._terms(envelope, delivery), send, began, hub.noted)
+        carried = Carried(envelope, self._terms(envelope), send, began, hub.noted)
         hub.carries(carried)
         return await carried.carry()
 
-    def _terms(self, envelope: Envelope, delivery: Delivery | None) -> Terms:
-        task, offer, payload = envelope.work.task, _offer(envelope), payload_of(envelope.text)
+    def _terms(self, envelope: Envelope) -> Terms:
+        task, payload = envelope.work.task, payload_of(envelope.text)
+        offer = envelope.offer or _UNKNOWN
         left = max(0.1, task.deadline_at - self._hub.now()) if task.deadline_at else self._hub.limits.reach_seconds
         return Terms(
-            sail=_sail(envelope, delivery.attempt + delivery.retries if delivery else 1, left, payload),
-            ack_seconds=min(ACK_SECONDS, left / 3),
+            sail=_sail(envelope, left, payload),
+            ack_seconds=min(task.ack_seconds, left) if task.ack_seconds else min(ACK_SECONDS, left / 3),
+            sail_seconds=task.ack_seconds or None,
             begin_seconds=self._hub.limits.presence_seconds,
             check_payload=partial(self._hub.shapes.wrong, payload, offer.schema),
             check_result=partial(self._hub.shapes.wrong, schema=offer.result_schema),
@@ -85,13 +93,15 @@ class SpokeTransport:
         return []
 
 
-def _sail(envelope: Envelope, attempt: int, left: float, payload: bytes) -> f.Frame:
+def _sail(envelope: Envelope, left: float, payload: bytes) -> f.Frame:
     task = envelope.work.task
     body = f.Deliver(
         delivery=envelope.delivery_id,
         task_id=envelope.task_id,
         fence=envelope.fence,
-        attempt=attempt,
+        attempt=_attempt(envelope.work),
+        revision=task.revision,
+        changes=_changes(envelope),
         payload=msgspec.Raw(payload),
         context=_context(envelope.text.brief.context),
         references=tuple(map(referred, task.inputs)),
@@ -112,11 +122,18 @@ def _sail(envelope: Envelope, attempt: int, left: float, payload: bytes) -> f.Fr
     )
 
 
-def _offer(envelope: Envelope) -> Offer:
-    """What of the spoke's offers the message is for."""
-    name = envelope.work.task.capability.partition("@")[0]
-    fits = [offer for offer in envelope.agent.offers if offer.name == name]
-    return max(fits, key=lambda offer: [int(part) for part in offer.version.split(".")], default=Offer(name or "none"))
+def _attempt(work: Work) -> int:
+    """How often the work was handed over, this time included: each delivery of it once, and once for each retry."""
+    handed = [d for d in work.deliveries if d.kind in ("assignment", "change") and d.has(Fact.CLAIMED)]
+    return max(1, len(handed) + sum(d.retries for d in work.deliveries))
+
+
+def _changes(envelope: Envelope) -> str:
+    """The words of who wants it changed; of very many the first, and where all of them are."""
+    said, most = envelope.note, f.TEXT_CHARACTERS
+    if len(said) <= most:
+        return said
+    return f"{said[:most]} … {len(said) - most} more characters: tally show {short(envelope.task_id)}"
 
 
 def _context(text: str) -> dict[str, Any]:

@@ -163,7 +163,7 @@ class Visit:
         return None
 
     async def _refuse(self, refused: Refused, msg_id: str, of: str, delivery: str = "") -> None:
-        await self.reply("FAIL", msg_id, refusal(refused, of, delivery))
+        await self.reply("FAIL", msg_id, refusal(refused, of, delivery), trace_id=refused.trace)
 
     async def reply(self, msg_type: str, msg_id: str, body: f.Shape, **header: Any) -> None:
         """Send a frame to a program that may have left: then nobody waits for it."""

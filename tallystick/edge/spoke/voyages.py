@@ -64,6 +64,7 @@ async def sail(visit: Visit, frame: f.Frame) -> f.Ack:
         on_failure=body.on_failure,
         review_by=body.review_by,
         stall_after_ms=body.stall_after_ms,
+        ack_timeout_ms=body.ack_timeout_ms,
         reply_to=header.reply_to,
         traceparent=header.traceparent,
     )

@@ -124,7 +124,8 @@ def unknown() -> Refused:
     return Refused(
         ErrorCode.UNAUTHENTICATED,
         "The request carries no token that this host knows.",
-        "Send `Authorization: Bearer TOKEN`; yours is in the file `token` of TALLY_HOME.",
+        "Send `Authorization: Bearer TOKEN`. The person's own is in the file `token` of TALLY_HOME; for a spoke the "
+        "person makes one: tally token add NAME",
     )
 
 
