@@ -150,6 +150,8 @@ class World:
         found: dict[str, Any] = {"now": self.now, "actor": by, "directory": self.directory, "limits": self.limits}
         task_id = getattr(command, "task_id", "")
         found["open_children"] = tuple(t.task_id for t in self.tasks() if t.parent == task_id and t.open)
+        if isinstance(command, cmd.JoinAgent):
+            found["in_hand"] = tuple(t for t, work in self.work.items() if work.is_pushed_to(command.agent_id))
         if isinstance(command, cmd.SubmitTask):
             held = [t.task_id for t in self.tasks() if t.open and t.holder == by.id and t.session == by.session]
             found["held"] = tuple(held) if by.kind is ActorKind.AGENT else ()

@@ -79,7 +79,8 @@ class Deliverer:
         self._busy: dict[str, str] = {}
         """Whom each of these is for."""
         self.prompts = FurtherPrompts(self._outcomes, clock, limits, diagnostics)
-        self._endings: set[asyncio.Task[bool]] = set()
+        self._endings: dict[str, asyncio.Task[None]] = {}
+        """By delivery: what is being ended, each for itself, since nobody knows how long a process takes to go."""
         self._choices: set[asyncio.Task[None]] = set()
         self._timers: dict[Route, asyncio.TimerHandle] = {}
         """When a message of a route that waits for its next attempt is due."""
@@ -102,7 +103,7 @@ class Deliverer:
 
     async def stop(self) -> None:
         """Send nothing more. What runs goes on with its keeper and is taken back by the next host."""
-        tasks: list[asyncio.Task[Any]] = [*self._pushes.values(), *self._endings, *self._choices]
+        tasks: list[asyncio.Task[Any]] = [*self._pushes.values(), *self._endings.values(), *self._choices]
         if self._loop is not None:
             tasks.append(self._loop)
         for timer in (*self._timers.values(), *self._due.values()):
@@ -154,11 +155,27 @@ class Deliverer:
     def _end_closed(self, recipient: str, delivery_id: str) -> None:
         """Its task went on without it (a person corrected or reassigned it): nothing of it may run on."""
         agent = self._heads.directory.agents.get(recipient)
-        if agent is None or agent.connection not in self._transports:
-            return
-        ending = asyncio.get_running_loop().create_task(self._transports[agent.connection].end(delivery_id))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
+        if agent is not None and agent.connection in self._transports:
+            self._begin_to_end(agent, delivery_id)
+
+    def _begin_to_end(self, agent: Agent, delivery_id: str, stopped: str = "") -> None:
+        """Nobody waits for it, and it is not begun twice. `stopped`: the task, where a person stopped who has it."""
+        if delivery_id not in self._endings:
+            ending = asyncio.get_running_loop().create_task(self._see_end(agent, delivery_id, stopped))
+            self._endings[delivery_id] = ending
+            ending.add_done_callback(lambda _: self._endings.pop(delivery_id, None))
+
+    async def _see_end(self, agent: Agent, delivery_id: str, stopped: str) -> None:
+        """Until nothing of it runs. What it had done until a person stopped it is for a person to look at."""
+        try:
+            if await self._transports[agent.connection].end(delivery_id) and stopped:
+                detail = "A person stopped it while it ran."
+                await self._outcomes.unknown(stopped, delivery_id, detail)
+                await self._outcomes.tell(cmd.DoubtTask(task_id=stopped, detail=detail), HOST)
+        except Refused as refusal:  # the task has moved on
+            self._diagnostics.record("doubt refused", task=stopped, delivery=delivery_id, detail=str(refusal))
+        except Exception as error:  # noqa: BLE001 - what still runs is looked at again
+            self._diagnostics.failure("end", error)
 
     def look(self) -> None:
         """Something else changed (an agent joined, a person said resume)."""
@@ -170,7 +187,7 @@ class Deliverer:
             self._wake.clear()
             try:
                 await self._once()
-            except Exception as error:  # noqa: BLE001 - one broken recipient must not stop the others
+            except Exception as error:  # noqa: BLE001 - a broken route must not stop everything
                 self._diagnostics.failure("deliver", error)
             # Not wait_for: on Python 3.11 that drops a cancel which comes together with the wake-up.
             try:
@@ -189,39 +206,41 @@ class Deliverer:
         for route in self._routing.every() if everybody else ():
             self._route(route)
         for agent in self._pushed_to():
-            if not everybody and agent.agent_id not in named:
-                continue
-            await self._end_stopped(agent)
-            if self._routing.routes(agent.agent_id):
-                continue
-            if self._transports[agent.connection].reconciles:
-                await self._go_on(agent)  # who drains finishes what it has
-            if agent_mode(agent, self._heads.directory) != "running":
-                continue
-            pushes = sum(busy == agent.agent_id for busy in self._busy.values())
-            free = agent.concurrency - max(pushes, await self._heads.outstanding(agent.agent_id))
+            if everybody or agent.agent_id in named:
+                try:
+                    await self._serve(agent)
+                except Exception as error:  # noqa: BLE001 - one broken recipient must not stop the others
+                    self._diagnostics.failure("deliver", error)
+
+    async def _serve(self, agent: Agent) -> None:
+        """End what a person stopped of it, go on with what it has, and send it what is due while it has a free slot."""
+        await self._end_stopped(agent)
+        if self._routing.routes(agent.agent_id):
+            return
+        if self._transports[agent.connection].reconciles:
+            await self._go_on(agent)  # who drains finishes what it has
+        if agent_mode(agent, self._heads.directory) != "running":
+            return
+        pushes = sum(busy == agent.agent_id for busy in self._busy.values())
+        free = agent.concurrency - max(pushes, await self._heads.outstanding(agent.agent_id))
+        if free <= 0:
+            return
+        now = self._clock.now()
+        for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=_LOOK):
+            work = await self._heads.work(str(row["task_id"]))
+            free -= work is not None and await self._dispatch(agent, work, str(row["delivery_id"]))
             if free <= 0:
-                continue
-            now = self._clock.now()
-            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=now, limit=_LOOK):
-                work = await self._heads.work(str(row["task_id"]))
-                free -= work is not None and await self._dispatch(agent, work, str(row["delivery_id"]))
-                if free <= 0:
-                    break
+                break
 
     async def _end_stopped(self, agent: Agent) -> None:
-        """A person stopped it: what runs is ended, and what it had done until then is for a person to look at."""
+        """A person stopped it: what runs is ended."""
         for row in await self._store.query("outstanding", recipient=agent.agent_id):
             workspace, delivery_id = str(row["workspace"]), str(row["delivery_id"])
             if not is_stopped(agent.agent_id, str(row["session"]), workspace, self._heads.directory):
                 continue
             work = await self._heads.work(str(row["task_id"]))
-            if work is None or not work.in_flight:
-                continue  # it waits for an answer: nothing of it runs
-            if await self._transports[agent.connection].end(delivery_id):
-                task_id, detail = str(row["task_id"]), "A person stopped it while it ran."
-                await self._outcomes.unknown(task_id, delivery_id, detail)
-                await self._outcomes.tell(cmd.DoubtTask(task_id=task_id, detail=detail), HOST)
+            if work is not None and work.in_flight:  # else it waits for an answer: nothing of it runs
+                self._begin_to_end(agent, delivery_id, stopped=work.task.task_id)
 
     # --- capabilities -------------------------------------------------------------------------------------------
 
@@ -309,7 +328,10 @@ class Deliverer:
         who = self._heads.directory.alias_of(work.task.assignee)
         text = f"The session {short(session.session_id)} that it was for has ended. Ask the role instead: {who}"
         command = cmd.FailTask(task_id=work.task.task_id, text=Text(body=text), why=Reason.OFFLINE)
-        await self._outcomes.tell(command, HOST)
+        try:
+            await self._executor.execute(command, HOST)
+        except Refused as refusal:  # it moved on, or nothing can be recorded now: it is looked at again while it is due
+            self._diagnostics.record("report refused", task=work.task.task_id, detail=str(refusal))
         return True
 
     def _takes_nothing(self, work: Work, agent: Agent) -> bool:
@@ -368,11 +390,10 @@ class Deliverer:
 
     async def _envelope(self, agent: Agent, work: Work, delivery_id: str, *, adopted: bool, purpose: str) -> Envelope:
         delivery = work.delivery(delivery_id)
-        handed = work.assignment if purpose else delivery
         return Envelope(
             delivery_id=delivery_id,
             task_id=work.task.task_id,
-            intent_id=handed.intent_id if handed else "",
+            intent_id=delivery.intent_id if delivery else "",
             session=work.task.session if purpose or not delivery else delivery.session,
             fence=work.task.fence,
             agent=agent,
@@ -404,14 +425,14 @@ class Deliverer:
                 self._reached("deliver.mid_recovery")
 
     async def _go_on(self, agent: Agent) -> None:
-        """Tasks that its sessions hold and that need another prompt: an answer came, a check failed."""
+        """Tasks that its sessions hold and that need another prompt: an answer came, a check failed. Whatever the
+        prompt hands over, it is the same attempt that goes on: one push at a time, ended with the work itself."""
         for work in await self._with(agent):
-            purpose = wanted(work)
+            purpose, assignment = wanted(work), work.assignment
             if not purpose or self.prompts.waits(work.task.task_id) or self._is_held_back(work, agent):
                 continue
-            delivery_id = _handed(work, purpose)
-            if delivery_id not in self._pushes:
-                self._push(agent, work, delivery_id, adopted=False, purpose=purpose)
+            if assignment is not None and assignment.delivery_id not in self._pushes:
+                self._push(agent, work, assignment.delivery_id, adopted=False, purpose=purpose)
 
     async def _with(self, agent: Agent) -> list[Work]:
         rows = await self._store.query("sessioned")
@@ -430,17 +451,18 @@ class Deliverer:
             return
         if delivery_id in self._transports[agent.connection].found():
             self._push(agent, work, delivery_id, adopted=True)
-        elif delivery.fact.value in ("claimed", "admitted") and not delivery.unverified:
-            detail = "The host stopped before it was started."
-            back = cmd.ReturnDelivery(
-                task_id=task_id, delivery_id=delivery_id, retry_at=self._clock.now(), detail=detail
-            )
-            try:
-                await self._executor.execute(back, HOST)
-            except Refused as refusal:  # nothing can be recorded now; a later start tries again
-                self._diagnostics.record("return refused", task=task_id, detail=str(refusal))
-        else:
-            await self._outcomes.unknown(task_id, delivery_id, _SPOKE_AWAY if agent.connection == DOOR else _GONE)
+            return
+        never_began = delivery.fact.value in ("claimed", "admitted") and not delivery.unverified
+        command: cmd.Command = cmd.DoubtDelivery(
+            task_id=task_id, delivery_id=delivery_id, detail=_SPOKE_AWAY if agent.connection == DOOR else _GONE
+        )
+        if never_began:
+            detail, now = "The host stopped before it was started.", self._clock.now()
+            command = cmd.ReturnDelivery(task_id=task_id, delivery_id=delivery_id, retry_at=now, detail=detail)
+        try:
+            await self._executor.execute(command, HOST)
+        except Refused as refusal:  # nothing can be recorded now; a later start tries again
+            self._diagnostics.record("recovery refused", task=task_id, detail=str(refusal))
 
     def is_in_hand(self, work: Work) -> bool:
         """Whether a push of it is under way here, or a person holds back the next prompt to its session, where nothing
@@ -461,12 +483,6 @@ class Deliverer:
         if not assignment.intent_id:
             return True
         return await self._transports[agent.connection].end(assignment.delivery_id)
-
-
-def _handed(work: Work, purpose: str) -> str:
-    """What a further prompt hands over: the newest answer, else the work itself."""
-    kinds = ("answer",) if purpose == "answer" else ("assignment", "change")
-    return next((d.delivery_id for d in reversed(work.deliveries) if d.kind in kinds), "")
 
 
 def intent_of(work: Work, delivery_id: str) -> str:

@@ -44,6 +44,7 @@ class Gather:
             cmd.ReassignTask: self._for_reassign,
             cmd.LapseLease: self._lease,
             cmd.LeaseDelivery: self._slots,
+            cmd.JoinAgent: self._pushed,
         }
 
     async def context(self, command: cmd.Command, actor: Actor, work: Work | None) -> Context:
@@ -80,6 +81,12 @@ class Gather:
         if work is not None and agent is not None and agent.connection == "spoke":
             return {"outstanding": await self._in_hand(recipient, work.task.capability.partition("@")[0])}
         return {"outstanding": await self._heads.outstanding(recipient) if recipient else 0}
+
+    async def _pushed(self, c: cmd.JoinAgent, _actor: Actor, _work: Work | None) -> Facts:
+        agent = self._heads.directory.agents.get(c.agent_id)
+        if agent is None or agent.connection not in PUSHED or c.connection in (None, agent.connection):
+            return {}
+        return {"in_hand": await self._heads.pushed_to(agent.agent_id)}
 
     async def _in_hand(self, agent: str, capability: str) -> int:
         """What a spoke works at of one capability."""

@@ -172,6 +172,13 @@ class Heads:
             for d in work.deliveries
         )
 
+    async def pushed_to(self, agent: str) -> tuple[str, ...]:
+        """Tasks that were handed to an agent and that it is not done with, uncommitted ones included."""
+        rows = [*await self._store.query("outstanding", recipient=agent), *await self._store.query("sessioned")]
+        tasks = {str(row["task_id"]) for row in rows if agent in (row.get("recipient"), row.get("assignee"))}
+        works = [await self.work(task_id) for task_id in sorted(tasks | self.pending.keys())]
+        return tuple(work.task.task_id for work in works if work is not None and work.is_pushed_to(agent))
+
     def _uncommitted(self, recipient: str, sender: str | None) -> int:
         """How many of the pending tasks' open deliveries the store cannot have counted yet."""
         count = 0

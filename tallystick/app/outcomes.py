@@ -178,10 +178,10 @@ class Outcomes:
         return self._clock.now() + wait * random.uniform(0.8, 1.2)  # noqa: S311 - spreads retries, guards nothing
 
     async def unknown(self, task_id: str, delivery_id: str, detail: str) -> None:
-        """Nobody knows what became of it."""
+        """Nobody knows what became of it, which is recorded however long that takes."""
         doubt = cmd.DoubtDelivery(task_id=task_id, delivery_id=delivery_id, detail=detail)
         try:
-            await self._executor.execute(doubt, HOST)
+            await self.tell(doubt, HOST)
         except Refused as refusal:
             self._diagnostics.record("doubt refused", task=task_id, detail=str(refusal))
 

@@ -82,11 +82,12 @@ class Job(msgspec.Struct, frozen=True):
     """What it is for (a task id), kept with the job so that a later host can tell."""
     log: str = ""
     """Where its errors go, for one that is spoken with."""
+    gated: bool = False
+    """Its command begins once it is let go, and not before."""
 
 
 class JobResult(msgspec.Struct, frozen=True):
-    """How a job ended; with nothing but its id, one that never began. Times are UTC seconds. `stdout` and `stderr` are
-    kept up to the limit of the job."""
+    """How a job ended; with nothing but its id, one that never began. UTC seconds; output up to the job's limit."""
 
     job_id: str
     exit_code: int | None = None
@@ -134,12 +135,15 @@ class Runner(Protocol):
         ...
 
     async def started(self, job_id: str) -> int:
-        """Wait until the command of a job runs; its process id, 0 where it never did."""
+        """Wait until the command of a job runs, or its keeper may let it: that process, 0 where it came not so far."""
+        ...
+
+    def let_go(self, job_id: str) -> None:
+        """The command of a gated job begins; nothing where it has."""
         ...
 
     async def open(self, job: Job) -> Pipes:
-        """Start a job that the host speaks with. It ends with the host, whatever becomes of the host. Refused where it
-        cannot be started."""
+        """Start a job that the host speaks with, and that ends with it. Refused where it cannot be started."""
         ...
 
     async def adopt(self, job_id: str) -> JobResult:
@@ -184,8 +188,7 @@ class Repository(msgspec.Struct, frozen=True):
     main_root: str
     """Top level of the main work tree (the same as `root` unless that is a linked one)."""
     evidence: str
-    """Digest over root commits and object format: tells forks from strangers, is no identity. "" if it cannot be told
-    (no commits yet, shallow)."""
+    """Digest over root commits and object format: tells forks from strangers. "" without commits, or where shallow."""
 
 
 class Located(msgspec.Struct, frozen=True):
@@ -247,8 +250,7 @@ class Git(Protocol):
         ...
 
     async def fetch(self, repository: str, root: Path, revision: str) -> str:
-        """Bring the commit that `revision` names in `root` into the mirror; its full id. Refused if it cannot be
-        resolved."""
+        """Bring the commit that `revision` names in `root` into the mirror; its full id. Refused if there is none."""
         ...
 
     async def refer(self, repository: str, commit: str, path: str, lines: tuple[int, int] | None) -> GitReference:
@@ -437,9 +439,8 @@ class Plan(msgspec.Struct, frozen=True):
     lease_seconds: float
 
 
-Began = Callable[[str, str], Awaitable[object]]
-"""Records that a recipient has begun: its witness, and on what that rests. True once that is recorded; false where it
-must not begin any more, because the task has moved on."""
+Began = Callable[[str, str], Awaitable[bool]]
+"""Records that a recipient has begun: witness, evidence. False where the task has moved on: it must not begin then."""
 
 
 class Transport(Protocol):

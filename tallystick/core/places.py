@@ -21,6 +21,8 @@ from tallystick.core.waking import RULES as WAKING_RULES
 
 CONNECTIONS = ("mailbox", "command", "client", "drive", "wake", "spoke")
 INBOUND = ("accept", "hold", "refuse")
+_NAMED = 5
+"""So many tasks are named in a refusal."""
 LONGEST_RUN_SECONDS = 30 * 86400
 """The longest time limit of a command or check; leases are reckoned from it."""
 
@@ -181,6 +183,7 @@ def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
         raise conflict(f"@{known.alias} has left for good.", "Join under another name.")
     if known is not None:
         _itself(c.agent_id, ctx, f"change how @{known.alias} is joined")
+        _has_nothing_in_hand(c, known, ctx)
     free_alias(c.alias, c.agent_id, ctx.directory)
     if c.connection is not None and c.connection not in CONNECTIONS:
         raise invalid(f"{c.connection!r} is no connection.", f"Use one of: {', '.join(CONNECTIONS)}.")
@@ -210,6 +213,17 @@ def _join(c: cmd.JoinAgent, ctx: Context) -> ev.AgentJoined:
         owner=ctx.directory.owner_of(ctx.actor.id),
         allow_provider=by_person,
         **given,
+    )
+
+
+def _has_nothing_in_hand(c: cmd.JoinAgent, known: Agent, ctx: Context) -> None:
+    """What was pushed is ended, and taken back by a later host, over the connection that it went by."""
+    if c.connection in (None, known.connection) or not ctx.in_hand:
+        return
+    named = ", ".join(map(short, ctx.in_hand[:_NAMED])) + (", …" if len(ctx.in_hand) > _NAMED else "")
+    raise conflict(
+        f"@{known.alias} is joined as {known.connection} and has work in hand by that: {named}.",
+        f"`tally drain @{known.alias}` gives it nothing new: join it anew once these are done or reassigned.",
     )
 
 

@@ -42,6 +42,8 @@ class FactSeen(Value, frozen=True):
 
 
 _fact_of = attrgetter("fact")
+_PUSHED = frozenset({"intended", "performed", "unverified"})
+"""Intents of what a recipient has got."""
 
 
 class Delivery(Value, frozen=True):
@@ -276,6 +278,13 @@ class Work(msgspec.Struct, frozen=True, gc=False):
         assignment = self.assignment
         return bool(self.task.running) or (assignment is not None and assignment.in_flight)
 
+    def is_pushed_to(self, agent: str) -> bool:
+        """Whether the host handed it to that agent, and it may still go on there without anybody's word."""
+        if self.task.assignee != agent or not self.task.open or self.task.reason is Reason.UNVERIFIED:
+            return False
+        goes_on = bool(self.task.session) and self.task.state is TaskState.WORKING
+        return goes_on or any(d.open and d.recipient == agent and d.intent in _PUSHED for d in self.deliveries)
+
     @property
     def is_in_doubt(self) -> bool:
         """Whether the work itself was pushed, and whoever had it was lost sight of."""
@@ -312,6 +321,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     queued_by_sender: int = 0
     outstanding: int = 0
     """Deliveries to the recipient that are dispatched and not ended."""
+    in_hand: tuple[str, ...] = ()
+    """Tasks that were pushed to the agent that the command is about, and that it is not done with."""
     live: frozenset[str] = frozenset()
     """Of the agents that the command names: those heard from within the presence time."""
     reachable: frozenset[str] = frozenset()

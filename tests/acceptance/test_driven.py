@@ -104,6 +104,51 @@ def test_a_question_goes_to_the_requester_and_the_answer_to_the_same_session(sta
     assert answer["fact"] == "recorded"
 
 
+def test_a_session_that_hands_in_after_an_answer_ends_its_turn_in_order_with_its_last_words(stage: Stage) -> None:
+    stage.plan(again=[DONE, {"wait": "its end"}, {"say": "That was all."}])
+    task = stage.ask(TAKE, {"call": "question", "args": {"text": "Which one?"}})
+    stage.until(task, "input_required/question")
+    eventually(lambda: len(ends(stage, task)) == 1, "the end of the turn that asked")
+    stage.call("answer", task=task, text="That one.")
+    stage.until(task, "completed")
+    stage.opens("its end")
+    eventually(lambda: len(ends(stage, task)) == 2, "the end of the turn with the answer")
+    assert [end["what"] for end in ends(stage, task)] == ["turn ended: end_turn"] * 2
+    assert "That was all." in ends(stage, task)[-1]["text"]
+
+
+@pytest.mark.parametrize("nth", range(3))
+def test_an_answer_that_comes_before_the_turn_that_asked_has_ended_is_prompted_once(stage: Stage, nth: int) -> None:
+    stage.plan(again=[{"wait": "go"}, DONE])
+    task = stage.ask(TAKE, {"call": "question", "args": {"text": "Which one?"}}, {"wait": f"its end {nth}"})
+    stage.until(task, "input_required/question")
+    stage.call("answer", task=task, text="That one.")
+    stage.opens(f"its end {nth}")
+    eventually(lambda: len(ends(stage, task)) == 1, "the end of the turn that asked")
+    stage.opens("go")
+    stage.until(task, "completed", "failed")
+    eventually(lambda: len(ends(stage, task)) == 2, "the end of the turn with the answer")
+    assert [end["what"] for end in ends(stage, task)] == ["turn ended: end_turn"] * 2
+
+
+def test_what_a_person_reassigns_after_an_answer_is_ended_in_the_middle_of_its_turn(stage: Stage) -> None:
+    stage.call("join", name="hand")
+    stage.plan(again=[{"wait": "never"}])
+    task = stage.ask(TAKE, {"call": "question", "args": {"text": "Which one?"}})
+    stage.until(task, "input_required/question")
+    stage.call("answer", task=task, text="That one.")
+    eventually(lambda: [p for p in stage.log("prompt") if "That one." in p["text"]], "the prompt with the answer")
+    code, _, err = stage.tally("reassign", task, "@hand")
+    assert code == 0, err
+    eventually(lambda: len(ends(stage, task)) == 2, "the end of the turn with the answer")
+    assert ends(stage, task)[-1]["what"] == "turn ended: ended"
+
+
+def ends(stage: Stage, task: str) -> list[dict[str, str]]:
+    """How its turns ended."""
+    return [line for line in stage.show(task)["history"] if line["what"].startswith("turn ended")]
+
+
 def test_an_answer_that_its_session_cannot_be_prompted_with_comes_back_as_a_question() -> None:
     with Stage(session_idle_seconds=0.1, retry_seconds=[0.1, 0.1]) as stage:
         assert stage.start()

@@ -303,6 +303,43 @@ async def test_end_right_after_the_start_ends_it(runner: ProcessRunner, tmp_path
     assert result.canceled or result.not_started
 
 
+async def test_a_gated_job_begins_once_it_is_let_go(runner: ProcessRunner, tmp_path: Path) -> None:
+    running = asyncio.create_task(runner.run(shell("cat; exit 3", tmp_path, gated=True, stdin=b"brief")))
+    await asyncio.sleep(0)
+    assert lives(await runner.started("job"))
+    assert kept_main(tmp_path) == 0
+    runner.let_go("job")
+    result = await bounded(running)
+    assert (result.exit_code, result.stdout, result.canceled) == (3, b"brief", False)
+
+
+async def test_nothing_of_a_gated_job_runs_that_is_ended_before_it_is_let_go(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
+    running = asyncio.create_task(runner.run(shell("touch ran", tmp_path, gated=True)))
+    await asyncio.sleep(0)
+    assert await runner.started("job")
+    assert await runner.end("job") is True
+    result = await bounded(running)
+    assert result.canceled
+    assert "before it began" in result.not_started
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_gated_job_that_nobody_lets_go_ends_with_its_time(runner: ProcessRunner, tmp_path: Path) -> None:
+    result = await bounded(runner.run(shell("touch ran", tmp_path, gated=True, seconds=0.1)))
+    assert (bool(result.not_started), result.canceled, (tmp_path / "ran").exists()) == (True, False, False)
+
+
+async def test_a_gated_job_waits_for_the_next_host_where_its_own_dies(runner: ProcessRunner, tmp_path: Path) -> None:
+    await dead_host(tmp_path, "echo ran", until_there=tmp_path / "home" / "jobs" / "job" / "keeper.json", gated=True)
+    adopted = asyncio.create_task(runner.adopt("job"))
+    assert lives(await runner.started("job"))
+    runner.let_go("job")
+    assert (await bounded(adopted)).stdout == b"ran\n"
+    runner.let_go("job")
+
+
 async def test_end_of_a_stopped_tree_works_too(runner: ProcessRunner, tmp_path: Path) -> None:
     script = "echo $$ >pid; kill -STOP $$; /bin/sleep 1000"
     running = asyncio.create_task(runner.run(shell(script, tmp_path, grace_seconds=0.2)))
@@ -369,18 +406,21 @@ class Clock:
     boot_id = staticmethod(lambda: "this boot")
 
 job = Job("job", ("/bin/sh", "-c", sys.argv[2]), sys.argv[3], {"PATH": "/usr/bin:/bin"}, label="tsk_1",
-          seconds=float(sys.argv[4]), grace_seconds=0.2)
+          seconds=float(sys.argv[4]), grace_seconds=0.2, gated=bool(sys.argv[5]))
 asyncio.run(ProcessRunner(Path(sys.argv[1]), Clock()).run(job))
 """
 
 
-async def dead_host(tmp_path: Path, script: str, seconds: float = 600.0) -> None:
-    """A host in another process, killed with -9 once the job has made the file `ready`."""
-    argv = [sys.executable, "-c", HOST, str(tmp_path / "home"), script, str(tmp_path), str(seconds)]
+async def dead_host(
+    tmp_path: Path, script: str, seconds: float = 600.0, until_there: Path | None = None, *, gated: bool = False
+) -> None:
+    """A host in another process, killed with -9 once the job has made the file `ready`, or another is there."""
+    words = (str(tmp_path / "home"), script, str(tmp_path), str(seconds), "gated" if gated else "")
+    argv = [sys.executable, "-c", HOST, *words]
     host = subprocess.Popen(  # noqa: ASYNC220
         argv, env={"PYTHONPATH": os.pathsep.join([str(SOURCE), *sys.path])}, start_new_session=True
     )
-    await until((tmp_path / "ready").exists)
+    await until((until_there or tmp_path / "ready").exists)
     os.killpg(host.pid, signal.SIGKILL)
     host.wait()
 

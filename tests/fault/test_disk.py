@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import sqlite3
 
 import pytest
 
 from tallystick import wire
+from tallystick.edge.process import keeper
 from tests.support.hosts import eventually
-from tests.support.places import Place, place_of
+from tests.support.places import Place, keepers, place_of
 
 
 class Disks(Place):
@@ -75,6 +78,26 @@ def test_a_command_that_ends_on_a_full_disk_is_reported_once_there_is_room():
         place.stop()
         events, _ = place.audit()
         assert sum(type(e.event).__name__ == "ResultHandedIn" for e in events) == 1
+
+
+def test_that_nobody_knows_how_a_command_ended_on_a_full_disk_is_recorded_once_there_is_room():
+    with Disks() as place:
+        place.begin()
+        tool = place.place / "tool"
+        tool.mkdir()
+        (tool / "t").write_text("#!/bin/sh\nsleep 1000\n")
+        (tool / "t").chmod(0o755)
+        place.call("join", name="t", run=[str(tool / "t")])
+        task = place.call("ask", address="@t", title="t", key="t")["task_id"]
+        place.until(task, "working")
+        place.disk(room=0)
+        [kept] = eventually(lambda: [note for note in keepers(place.path) if note["main"]], "its command")
+        os.kill(kept["pid"], signal.SIGKILL)
+        eventually(lambda: keeper.look_up(kept["main"]) is None, "its end")
+        for _ in range(30):  # and the host has seen it, and could not write that down
+            assert place.refused("ask", address="@worker", title="second", key="second").code == "unavailable"
+        place.disk()
+        eventually(lambda: place.show(task)["history"][-1]["what"] == "lost sight of it", "that it is in doubt")
 
 
 def test_a_failing_sync_ends_writing_says_why_and_reading_goes_on():

@@ -15,10 +15,12 @@ import pytest
 
 from tallystick.app.clock import HighWater
 from tallystick.app.deliver import Deliverer
+from tallystick.app.desk import forms
 from tallystick.app.duties import Duties
 from tallystick.app.presence import Presence
 from tallystick.core.limits import Limits
 from tallystick.testing import ManualClock
+from tests.support.ends import PATIENCE, Haven
 from tests.support.hosts import eventually
 from tests.support.places import Place, git, keepers, place_of
 
@@ -245,6 +247,7 @@ def test_a_host_and_a_keeper_that_die_leave_a_doubt_that_a_person_settles(work, 
     work.command("slow", "head -1 {gate}")
     task = work.ask("@slow")
     work.until(task, "working")
+    eventually(lambda: work.runs(), "its first run")  # it begins right after that is on record
     work.kill()
     (note,) = keepers(work.path)
     os.kill(note["pid"], signal.SIGKILL)
@@ -254,7 +257,7 @@ def test_a_host_and_a_keeper_that_die_leave_a_doubt_that_a_person_settles(work, 
     work.shift("asleep", 200.0)
     work.look()
     work.until(task, "input_required/unverified")
-    assert len(work.runs()) == 1, "nothing is tried again by itself"
+    assert not work.runs(), "nothing is tried again by itself"
     work.tally_says("verify", task, "--settle", outcome, "I looked.")
     if outcome == "redo":
         work.open_gate()
@@ -341,6 +344,40 @@ def test_a_command_that_cannot_be_started_fails_its_task():
         work.command("gone", "true")
         (work.place / "gone" / "bin" / "gone").write_text("#!/no/such/interpreter\n")
         work.until(work.ask("@gone"), "failed")
+
+
+async def test_an_agent_that_nothing_can_be_sent_to_holds_up_nobody_elses_work(tmp_path):
+    async with Haven(tmp_path / "home") as haven:
+        person = await haven.person()
+        for name in ("broken", "sound"):
+            await haven.desk.join(person, forms.Join(name=name, run=("/bin/echo", "done")))
+        transports = haven.desk.s.deliverer._transports
+        transports["command"] = Broken(transports["command"])
+        await haven.desk.set_mode(person, "pause", "all")
+        first, second = [
+            (await haven.desk.ask(person, forms.Ask(address=f"@{name}", title="t"))).task_id
+            for name in ("broken", "sound")
+        ]
+        await haven.desk.set_mode(person, "resume", "all")  # both are looked at together
+        async with asyncio.timeout(PATIENCE):
+            while (shown := await haven.desk.show(person, second)).state != "completed":
+                await haven.desk.wait(person, second, version=shown.version, seconds=1.0)
+        assert (await haven.desk.show(person, first)).state == "submitted"
+
+
+class Broken:
+    """A transport with a fault for one agent."""
+
+    def __init__(self, sound):
+        self._sound = sound
+
+    def __getattr__(self, name):
+        return getattr(self._sound, name)
+
+    async def plan(self, agent, work):
+        if agent.alias == "broken":
+            raise RuntimeError("a fault of the host")
+        return await self._sound.plan(agent, work)
 
 
 @pytest.mark.parametrize(("kind", "parts"), [(Duties, 9), (Deliverer, 10)])

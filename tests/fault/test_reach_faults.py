@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tallystick.app.desk import forms
 from tallystick.core.identity import short
 from tests.support.ends import PATIENCE, End, Haven, Lost, UnixEnd
 from tests.support.hosts import Home
@@ -152,6 +153,36 @@ async def test_a_stopped_spoke_loses_what_it_did_not_take_and_its_late_begin_is_
     assert (await stopped.hear("RETREAT"))["body"]["delivery"] == sail["body"]["delivery"]
     await stopped.about(sail, "BEGIN")
     assert (await stopped.hear("FAIL"))["body"]["code"] == "conflict"
+
+
+async def test_however_long_a_stopped_spoke_takes_all_of_it_is_ended_at_once_and_others_get_their_work_meanwhile(
+    haven: Haven,
+) -> None:
+    person = await haven.person()
+    await haven.desk.join(person, forms.Join(name="quick", run=("/bin/echo", "done")))
+    spoke, client = await haven.end("unix"), await haven.end("memory")
+    await spoke.anchor(offer={"concurrency": 8})
+    sails = []
+    for _ in range(8):
+        await client.sail()
+        sails.append(await spoke.begin())
+    await haven.desk.set_mode(person, "stop", "@echo-1")
+    asked = await haven.desk.ask(person, forms.Ask(address="@quick", title="meanwhile"))
+    assert await state_of(haven, asked.task_id, "completed"), "one after the other they would take longer than that"
+    for sail in sails:
+        await spoke.about(sail, "FAIL", code="canceled", message="It was stopped.")
+    for sail in sails:
+        assert (await state_of(haven, sail["body"]["task_id"], "input_required")).reason == "unverified"
+
+
+async def state_of(haven: Haven, task_id: str, state: str) -> Any:
+    """The task once it is there."""
+    person = await haven.person()
+    async with asyncio.timeout(PATIENCE):
+        shown = await haven.desk.show(person, task_id)
+        while shown.state != state:
+            shown = await haven.desk.wait(person, task_id, version=shown.version, seconds=1.0)
+    return shown
 
 
 async def test_a_result_that_comes_after_its_lease_ended_clears_the_doubt(tmp_path: Path) -> None:

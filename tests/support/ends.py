@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect
 from tallystick import bootstrap, wire
 from tallystick.app.calls import CallerFacts
 from tallystick.app.clock import Chance, SystemClock
+from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.home import HomeGuard
 from tallystick.app.ports import Notifier
 from tallystick.assembly import World
@@ -49,10 +50,11 @@ class Haven:
         listen: bool = False,
         callbacks: tuple[str, ...] = (),
         notifier: Notifier | None = None,
+        reached: Reached = unmoved,
         **limits: Any,
     ) -> None:
         self.home = home
-        self._world = World(notifier=notifier)
+        self._world = World(notifier=notifier, reached=reached)
         self._settings = Settings(
             home=home,
             limits=Limits(**limits),

@@ -8,7 +8,7 @@ import pytest
 
 from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode, Refused
-from tallystick.core.identity import HOST, RESERVED_ALIASES, Actor, Prefix
+from tallystick.core.identity import HOST, RESERVED_ALIASES, Actor, Prefix, short
 from tallystick.core.model import CheckSpec
 from tallystick.core.places import stream_of
 from tallystick.core.route import holders
@@ -50,6 +50,28 @@ def join(party: str, alias: str, workspace: str = HOME, **given: Any) -> cmd.Joi
 
 def fresh(world: World) -> str:
     return world.id(Prefix.AGENT)
+
+
+# --- joining anew ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["leased", "pushed"])
+def test_who_has_pushed_work_in_hand_is_not_joined_by_another_connection(world: World, stage: str) -> None:
+    task_id = getattr(world, stage)()
+    refusal = refuses(world, ErrorCode.CONFLICT, join(RUNNER, "runner", connection="wake"))
+    assert short(task_id) in refusal.message
+    assert "tally drain @runner" in refusal.remedy
+    world.do(join(RUNNER, "runner", connection="command", strengths="the same connection"), ANN)
+    world.do(join(RUNNER, "runner", strengths="none given"), ANN)
+
+
+def test_what_is_done_returned_or_for_a_person_to_look_at_keeps_nobody_at_a_connection(world: World) -> None:
+    world.act(cmd.HandInResult, world.pushed(), RUNNER)
+    world.act(cmd.ReturnDelivery, world.leased(), HOST)
+    world.doubted()
+    world.ask(to=RUNNER)
+    world.do(join(RUNNER, "runner", connection="wake"), ANN)
+    assert world.directory.agent(RUNNER).connection == "wake"
 
 
 # --- names -------------------------------------------------------------------------------------------------------

@@ -337,7 +337,7 @@ class LeaseDelivery(TaskCommand, frozen=True, kw_only=True):
 
 
 class BeginDelivery(TaskCommand, frozen=True, kw_only=True):
-    """The recipient has it (child started and brief written)."""
+    """The recipient has it (the keeper of a command: ready, with the brief)."""
 
     delivery_id: str
     witness: str

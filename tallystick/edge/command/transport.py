@@ -115,16 +115,16 @@ class CommandTransport:
     async def _run(
         self, envelope: Envelope, tree: Path, job_id: str, began: Began
     ) -> JobResult:
-        if envelope.adopted:
-            pid = await self._runner.started(job_id)
-            if pid:
-                await began(f"process {pid}", "taken back after a restart of the host")
-            return await self._runner.adopt(job_id)
-        running = asyncio.create_task(self._start(envelope, tree, job_id))
+        """It begins once that is recorded: whoever took the task back meanwhile was told that nothing of it runs."""
+        evidence = "taken back after a restart of the host" if envelope.adopted else "keeper ready with the brief"
+        work = self._runner.adopt(job_id) if envelope.adopted else self._start(envelope, tree, job_id)
+        running = asyncio.create_task(work)
         await asyncio.sleep(0)  # let it take the job's id before anybody asks for it
         pid = await self._runner.started(job_id)
-        if pid:
-            await began(f"process {pid}", "child started, brief written")
+        if pid and await began(f"process {pid}", evidence):
+            self._runner.let_go(job_id)
+        elif pid:
+            await self._runner.end(job_id)
         return await running
 
     async def _start(self, envelope: Envelope, tree: Path, job_id: str) -> JobResult:
@@ -148,6 +148,7 @@ class CommandTransport:
             output_bytes=self._limits.command_output_bytes,
             sandbox=Sandbox(read_only=binds, writable=(str(tree),), network=agent.network),
             label=task.task_id,
+            gated=True,
         )
 
     async def _clean(self, tree: Path) -> None:

@@ -41,6 +41,7 @@ class About(msgspec.Struct, frozen=True):
     grace_seconds: float
     seconds: float = 0.0
     """Its time limit."""
+    gated: bool = False
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -101,6 +102,7 @@ class Folder:
             "filter": bool(program_filter),
             "pipes": pipes or {},
             "log": job.log,
+            "gated": job.gated,
         }
         try:
             self._write("job.json", msgspec.json.encode(about))

@@ -184,6 +184,7 @@ class Keeper:
         self._report = 0
         self._canceled = self._timed_out = False
         self._asked = False
+        self._at_gate = bool(self._spec.get("gated"))
         self._deadline = 0.0
         self._kill_at: float | None = None
         # The environment may hold secrets: on disk for no longer than it takes to hand it over.
@@ -194,6 +195,10 @@ class Keeper:
         """Start, wait, end, write the result."""
         self._listen()
         self._note()
+        started_at = time.time()
+        if not self._is_let_go():
+            self._finish(started_at, not_started="It was ended before it began")
+            return
         started_at = time.time()
         try:
             self._start()
@@ -209,6 +214,15 @@ class Keeper:
                 self._signal(signal.SIGKILL)
                 time.sleep(SWEEP_SECONDS)
 
+    def _is_let_go(self) -> bool:
+        """Whether the command may begin: at once, or when a host says so. One that dies leaves that to the next."""
+        self._deadline = time.monotonic() + self._spec["seconds"]
+        while self._at_gate and not self._asked and time.monotonic() < self._deadline:
+            for key, _ in self._selector.select(self._patience()):
+                key.data()
+        self._canceled = self._at_gate and self._asked
+        return not self._at_gate
+
     def _wait(self) -> None:
         self._deadline = time.monotonic() + self._spec["seconds"]
         while not self._is_over():
@@ -222,6 +236,7 @@ class Keeper:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._ask)
+        signal.signal(signal.SIGUSR1, self._let_go)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -233,6 +248,9 @@ class Keeper:
 
     def _ask(self, *_: object) -> None:
         self._asked = True
+
+    def _let_go(self, *_: object) -> None:
+        self._at_gate = False
 
     def _host_gone(self) -> None:
         """The host is no more, or wants nothing of the job any more: what nobody speaks with ends."""

@@ -70,18 +70,27 @@ class ProcessRunner:
         return await self._shared(job.job_id, self._start(folder, job))
 
     async def started(self, job_id: str) -> int:
-        """Wait until the command of a job runs; its process id, 0 where it ended without having been started."""
+        """Wait until the command of a job runs, or its keeper may let it: the process id of the command, before it
+        runs that of the keeper, 0 where it ended without having come so far."""
         folder = Folder(self._jobs, job_id)
         launched = self._launched.get(job_id)
         if launched:
             await launched.wait()
         while True:
-            kept = folder.kept()
+            kept, about = folder.kept(), folder.about()
             if kept and kept.main:
                 return kept.main
             if not folder.is_kept():
                 return 0
+            if kept and about and about.gated:
+                return kept.pid
             await asyncio.sleep(POLL_SECONDS / 5)
+
+    def let_go(self, job_id: str) -> None:
+        """The command of a gated job begins; nothing where it has."""
+        kept = Folder(self._jobs, job_id).kept()
+        if kept and not kept.main:
+            _send(kept.pid, kept.start, signal.SIGUSR1)
 
     async def adopt(self, job_id: str) -> JobResult:
         """Wait for a job that an earlier host started, and collect its result; it can be read again until `forget`.
@@ -174,7 +183,8 @@ class ProcessRunner:
                     loopback=job.sandbox.way_out is not None,
                     metadata=bool(job.sandbox.writable),
                 )
-        about = About(job.label, level, self._clock.boot_id(), self._clock.now(), job.grace_seconds, job.seconds)
+        boot, now = self._clock.boot_id(), self._clock.now()
+        about = About(job.label, level, boot, now, job.grace_seconds, job.seconds, job.gated)
         try:
             folder.fill(job, about, words, program_filter, lines.numbers if lines else None)
             self._reached("process.before_launch")
