@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.heads import Heads
-from tallystick.app.ports import Git, Runner, RunningJob
+from tallystick.app.jobs import Runner, RunningJob
+from tallystick.app.ports import Git
 from tallystick.app.verify import SETUPS, check_job
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Prefix, is_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from tallystick.app.ports import JobResult
+from tallystick.app.jobs import JobResult
 from tallystick.core.model import CheckKind, CheckOutcome, CheckRun, CheckSpec
 from tallystick.core.state import Task
 

@@ -19,7 +19,8 @@ from tallystick.app.counts import counted
 from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
-from tallystick.app.ports import Blobs, Git, Job, JobResult, NewId, Runner, Sandbox
+from tallystick.app.jobs import Job, JobResult, Runner, Sandbox
+from tallystick.app.ports import Blobs, Git, NewId
 from tallystick.app.verdicts import drop_report, ended, is_under, last_words, not_run, outcome_of, read_report
 from tallystick.core import commands as cmd
 from tallystick.core.errors import ErrorCode, Refused

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tallystick.app.clock import SystemClock
-from tallystick.app.ports import Job
+from tallystick.app.jobs import Job
 from tallystick.core.errors import Refused
 from tallystick.edge.process import ProcessRunner, prefixes
 from tests.support.hosts import ROOT, eventually
@@ -46,7 +46,7 @@ import asyncio, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from tallystick.app.clock import SystemClock
-from tallystick.app.ports import Job
+from tallystick.app.jobs import Job
 from tallystick.edge.process import ProcessRunner
 async def main():
     runner = ProcessRunner(Path({home!r}), SystemClock())

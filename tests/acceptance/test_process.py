@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import tallystick
-from tallystick.app.ports import Job, JobResult, Runner, Sandbox
+from tallystick.app.jobs import Job, JobResult, Runner, Sandbox
 from tallystick.core.errors import ErrorCode, Refused
 from tallystick.edge.process import ProcessRunner, keeper
 
@@ -398,7 +398,7 @@ async def test_many_jobs_at_once_do_not_mix(runner: ProcessRunner, tmp_path: Pat
 HOST = """
 import asyncio, sys
 from pathlib import Path
-from tallystick.app.ports import Job
+from tallystick.app.jobs import Job
 from tallystick.edge.process import ProcessRunner
 
 class Clock:

@@ -13,7 +13,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from tallystick.app.ports import Envelope, Pipes
+from tallystick.app.jobs import Pipes
+from tallystick.app.ports import Envelope
 from tallystick.core import events as ev
 from tallystick.core.directory import Agent
 from tallystick.core.model import Expects, Reason, TaskState

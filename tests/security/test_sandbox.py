@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tallystick.app.ports import Job, JobResult, Sandbox, WayOut
+from tallystick.app.jobs import Job, JobResult, Sandbox, WayOut
 from tallystick.edge.process import ProcessRunner, keeper, prefixes
 from tallystick.edge.process.sandbox import Trial, command_line, landing
 from tallystick.edge.process.seccomp import filter_for

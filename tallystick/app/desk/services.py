@@ -15,7 +15,8 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.feed import Feed
 from tallystick.app.heads import Heads
-from tallystick.app.ports import Blobs, Drives, Git, NewId, Runner
+from tallystick.app.jobs import Runner
+from tallystick.app.ports import Blobs, Drives, Git, NewId
 from tallystick.app.presence import Presence
 from tallystick.app.reaches import Reaches
 from tallystick.app.returning import Returning

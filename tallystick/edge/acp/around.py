@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from tallystick.app.driving import Driving
-from tallystick.app.ports import Git, Runner
+from tallystick.app.jobs import Runner
+from tallystick.app.ports import Git
 
 if TYPE_CHECKING:
     from tallystick.edge.acp.canary import Proof

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from tallystick.app.ports import Job, Sandbox, WayOut
+from tallystick.app.jobs import Job, Sandbox, WayOut
 from tallystick.core.directory import Agent
 from tallystick.edge.acp import place, private
 from tallystick.edge.acp.around import Around

@@ -29,7 +29,7 @@ from acp.schema import (
 from pydantic import BaseModel, ValidationError
 
 from tallystick import __version__
-from tallystick.app.ports import Pipes
+from tallystick.app.jobs import Pipes
 from tallystick.edge.acp.errors import gone, refused
 
 Update = Callable[[dict[str, Any]], None]

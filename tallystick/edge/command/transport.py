@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from tallystick.app.failpoints import Reached, unmoved
-from tallystick.app.ports import Began, Blobs, Envelope, Git, Job, JobResult, NewId, Plan, Receipt, Runner, Sandbox
+from tallystick.app.jobs import Job, JobResult, Runner, Sandbox
+from tallystick.app.ports import Began, Blobs, Envelope, Git, NewId, Plan, Receipt
 from tallystick.core.directory import Agent
 from tallystick.core.errors import Refused
 from tallystick.core.identity import Prefix

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from tallystick.app.ports import Admission, Job, JobResult, Runner, Summons
+from tallystick.app.jobs import Job, JobResult, Runner
+from tallystick.app.ports import Admission, Summons
 from tallystick.core.directory import Agent, SessionState
 from tallystick.core.limits import Limits
 from tallystick.edge.command.transport import over_time

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from tallystick.app.ports import Job, JobResult
+from tallystick.app.jobs import Job, JobResult
 from tallystick.core.errors import Refused, conflict, invalid, not_found, unavailable
 from tallystick.core.model import Output
 from tallystick.edge.process import keeper

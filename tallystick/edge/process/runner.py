@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from tallystick.app.failpoints import Reached, unmoved
-from tallystick.app.ports import Clock, Job, JobResult, Pipes, RunningJob
+from tallystick.app.jobs import Job, JobResult, Pipes, RunningJob
+from tallystick.app.ports import Clock
 from tallystick.core.errors import Refused, conflict, invalid, unavailable
 from tallystick.edge.process import keeper, way
 from tallystick.edge.process.folder import About, Folder, Kept, is_job_id, missing
@@ -30,7 +31,7 @@ MARGIN_SECONDS: Final = 10.0
 
 
 class ProcessRunner:
-    """Implements `app.ports.Runner` with keepers under `home/jobs`. One per home directory.
+    """Implements `app.jobs.Runner` with keepers under `home/jobs`. One per home directory.
 
     `masks` are further directories to hide from sandboxed jobs, such as the one that holds the host's sockets. The
     directory is created 0700; Refused(unavailable) where it cannot be.

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from tallystick.app.ports import Sandbox
+from tallystick.app.jobs import Sandbox
 from tallystick.edge.process.seccomp import filter_for
 
 INSIDE_HOME: Final = "/run/job/home"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from tallystick.app.ports import Job
+from tallystick.app.jobs import Job
 from tallystick.edge.process import forwarder
 from tallystick.edge.process.prefixes import prefixes
 
