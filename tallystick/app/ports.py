@@ -66,7 +66,7 @@ class Sandbox(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One child process group to be run to its end."""
+    """One child process group to be run to its end. The command of a `gated` one begins once it is let go."""
 
     job_id: str
     argv: tuple[str, ...]
@@ -83,7 +83,6 @@ class Job(msgspec.Struct, frozen=True):
     log: str = ""
     """Where its errors go, for one that is spoken with."""
     gated: bool = False
-    """Its command begins once it is let go, and not before."""
 
 
 class JobResult(msgspec.Struct, frozen=True):

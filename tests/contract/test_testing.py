@@ -148,8 +148,9 @@ async def test_a_job_that_is_ended_while_it_is_prepared_never_begins(tmp_path: P
     push = envelope(1, "touch", str(tmp_path / "ran"))
     begun: list[str] = []
 
-    async def began(witness: str, _evidence: str) -> None:
+    async def began(witness: str, _evidence: str) -> bool:
         begun.append(witness)
+        return True
 
     sending = asyncio.create_task(transport.send(push, began))
     await asyncio.sleep(0)
@@ -165,8 +166,9 @@ async def test_a_job_that_an_earlier_host_only_wrote_down_comes_back_as_not_begu
     folder.mkdir()
     begun: list[str] = []
 
-    async def began(witness: str, _evidence: str) -> None:
+    async def began(witness: str, _evidence: str) -> bool:
         begun.append(witness)
+        return True
 
     assert transport.found() == [push.delivery_id]
     receipt = await transport.send(msgspec.structs.replace(push, adopted=True), began)
@@ -182,8 +184,9 @@ async def test_a_command_that_ran_too_long_is_told_with_its_limit(tmp_path: Path
     assert (receipt.outcome, receipt.detail) == ("failed", f"It ran longer than {said} seconds.")
 
 
-async def _nothing(_witness: str, _evidence: str) -> None:
+async def _nothing(_witness: str, _evidence: str) -> bool:
     """Nobody needs to know that it began."""
+    return True
 
 
 async def test_a_command_is_told_with_the_limit_that_an_earlier_host_gave_it(tmp_path: Path) -> None:
@@ -191,8 +194,9 @@ async def test_a_command_is_told_with_the_limit_that_an_earlier_host_gave_it(tmp
     push = msgspec.structs.replace(push, agent=msgspec.structs.replace(push.agent, seconds=0))
     begun = asyncio.Event()
 
-    async def began(_witness: str, _evidence: str) -> None:
+    async def began(_witness: str, _evidence: str) -> bool:
         begun.set()
+        return True
 
     earlier = asyncio.create_task(command_transport(tmp_path / "home", Limits(command_seconds=0.5)).send(push, began))
     await begun.wait()
