@@ -15,7 +15,7 @@ from tallystick.app.diagnostics import Diagnostics
 from tallystick.app.execute import Executor
 from tallystick.app.failpoints import Reached, unmoved
 from tallystick.app.heads import Heads
-from tallystick.app.outcomes import Outcomes
+from tallystick.app.outcomes import STOPPED, Outcomes
 from tallystick.app.ports import Envelope, NewId, Transport
 from tallystick.app.prompting import FurtherPrompts
 from tallystick.app.routing import DOOR, Chosen, Route, Routing
@@ -169,9 +169,8 @@ class Deliverer:
         """Until nothing of it runs. What it had done until a person stopped it is for a person to look at."""
         try:
             if await self._transports[agent.connection].end(delivery_id) and stopped:
-                detail = "A person stopped it while it ran."
-                await self._outcomes.unknown(stopped, delivery_id, detail)
-                await self._outcomes.tell(cmd.DoubtTask(task_id=stopped, detail=detail), HOST)
+                await self._outcomes.unknown(stopped, delivery_id, STOPPED)
+                await self._outcomes.tell(cmd.DoubtTask(task_id=stopped, detail=STOPPED), HOST)
         except Refused as refusal:  # the task has moved on
             self._diagnostics.record("doubt refused", task=stopped, delivery=delivery_id, detail=str(refusal))
         except Exception as error:  # noqa: BLE001 - what still runs is looked at again
