@@ -13,11 +13,9 @@ from tallystick.app.recording import until_recorded
 from tallystick.core import commands as cmd
 from tallystick.core.errors import Refused, unavailable
 from tallystick.core.identity import HOST, RESERVED_ALIASES, Prefix
-from tallystick.store.interface import Store, StoreUnavailableError
+from tallystick.store.interface import EVERY, Store, StoreUnavailableError
 
 _DEFAULT = "default"
-_EVERY = 2**62
-"""Rows of a query that has to give all of them."""
 
 
 class Record:
@@ -90,7 +88,7 @@ class FirstThings:
     async def left(self, agent_id: str) -> None:
         """Work out again whose turn it is, for every open task that waits for it in a workspace that it has left."""
         here = self._heads.directory.agents[agent_id].workspaces
-        for row in await self._store.query("inbox_turns", party=agent_id, limit=_EVERY):
+        for row in await self._store.query("inbox_turns", party=agent_id, limit=EVERY):
             if row["workspace"] in here:
                 continue
             try:

@@ -22,12 +22,10 @@ from tallystick.core.offers import Offer, wanted
 from tallystick.core.route import STATUSES, Candidate, Holder, agent_mode, choose, held_by, holders
 from tallystick.core.rows import DeliveryRow, Row, TaskRow
 from tallystick.core.state import Task, Work
-from tallystick.store.interface import Store
+from tallystick.store.interface import EVERY, Store
 
 DOOR = "spoke"
 """The door of a spoke's standing session."""
-_EVERY = 2**62
-"""Rows of a query that has to give all of them: what is not taken up at the start is dispatched only after the next."""
 _KEPT = 1024
 _UNVERIFIED = Reason.UNVERIFIED.value
 _TOLD = 5
@@ -110,7 +108,7 @@ class Routing:
         for session in directory.sessions.values():
             if session.door == DOOR and not session.ended and session.presence == "live":
                 self._presence.heard(session.session_id)
-        for row in await self._store.query("waiting", limit=_EVERY):
+        for row in await self._store.query("waiting", limit=EVERY):
             work = await self._heads.work(str(row["task_id"]))
             if work is not None:
                 self._put(work.task, str(row["delivery_id"]), float(row["due_at"] or 0))
@@ -125,7 +123,7 @@ class Routing:
                 name = wanted(work.task.capability).name
                 self._take(work.assignment.delivery_id, _Taken(agent.agent_id, name, work.task.task_id))
         if agent.connection == DOOR:
-            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=2.0**60, limit=_EVERY):
+            for row in await self._store.query("due_deliveries", recipient=agent.agent_id, now=2.0**60, limit=EVERY):
                 work = await self._heads.work(str(row["task_id"]))
                 if work is not None:
                     self._put(work.task, str(row["delivery_id"]), float(row["due_at"] or 0))

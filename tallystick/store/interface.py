@@ -8,7 +8,7 @@ the expected version of every stream that was read.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -17,6 +17,9 @@ from tallystick.core.rows import Row
 
 Cell = str | int | float | None
 """A value of a view's column."""
+
+EVERY: Final = 2**62
+"""The limit of a query that has to give all of its rows."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

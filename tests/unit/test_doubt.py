@@ -88,3 +88,11 @@ def test_an_agents_answer_reaches_the_session_that_asked_also_while_it_is_in_dou
     world.act(cmd.AnswerQuestion, task_id, ASKER)
     assert world.place(task_id) == "working/answered"
     assert [d.kind for d in world.work[task_id].deliveries] == ["assignment", "answer"], "nothing was begun anew"
+
+
+@pytest.mark.parametrize("outcome", ["done", "redo", "cancel"])
+def test_the_host_settles_a_doubt_only_as_failed(world: World, outcome: str) -> None:
+    task_id = world.doubted()
+    world.refuses(ErrorCode.CONFLICT, cmd.SettleDoubt, task_id, HOST, outcome=outcome)
+    world.act(cmd.SettleDoubt, task_id, HOST, outcome="failed")
+    assert world.place(task_id) == "failed/error"

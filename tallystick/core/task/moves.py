@@ -303,6 +303,11 @@ def _settle_doubt(work: Work, c: cmd.SettleDoubt, ctx: Context) -> ev.DoubtSettl
         state, reason = ends[c.outcome]
     else:
         raise invalid(f"{c.outcome!r} is no outcome.", "Use --settle done, failed, redo or cancel.")
+    if ctx.actor.kind is ActorKind.HOST and c.outcome != "failed":
+        raise conflict(
+            f"Task {name_of(work.task)} is settled as {c.outcome} by a person alone.",
+            "A result is handed in by whoever has it, so that its check and its review follow.",
+        )
     if c.outcome == "redo" and 0 < work.task.deadline_at <= ctx.now:
         raise conflict(
             f"The time of task {name_of(work.task)} is over: it would expire before anybody could do it again.",

@@ -292,7 +292,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         (Role.PERSON, Role.HOST),
         _places("input_required/unverified"),
         _places("submitted/rework", "completed/approved", "canceled") | ENDED_BADLY,
-        "reconciler or person",
+        "person; host: that it failed, as a spoke that is back tells",
     ),
     Transition(
         "expire",
